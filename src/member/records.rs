@@ -182,7 +182,7 @@ impl Records {
             return Some(Feedback::default());
         };
         let (all, beyond) = own.take();
-        let redacted = Extract::redacted();
+        let redacted = Extract::redaction();
         let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
         for (key, extract) in all {
             // One that is gone gives nothing.

@@ -26,6 +26,8 @@ pub fn good() -> [Value; 4] {
         "existing": "Fail", "fields": "Force",
         "takeFrom": [{"manager": "helm-controller", "operation": "Update"}],
     });
+    let feedback = json!([{"apiVersion": "example.com/v1", "kind": "Gadget", "name": "a",
+        "values": [{"name": "size", "expression": "spec.size"}]}]);
     let spec = json!({
         "targets": [{"clusterNames": ["berlin"], "namespace": "shop"}, {"clusterSelector": selector}],
         "excludeClusters": ["tokyo"],
@@ -48,8 +50,7 @@ pub fn good() -> [Value; 4] {
         "healthCheckExprs": [{"apiVersion": "example.com/v1", "kind": "Gadget", "inProgress": "false",
             "failed": "false", "current": "true", "suspended": "false", "message": "status.text",
             "observedGeneration": "Ignore"}],
-        "statusFeedback": [{"apiVersion": "example.com/v1", "kind": "Gadget", "name": "a",
-            "values": [{"name": "size", "expression": "spec.size"}]}],
+        "statusFeedback": feedback,
     });
     [
         of("VidraResource", "shop", spec),

@@ -338,6 +338,8 @@ mod tests {
 
     #[test]
     fn a_full_object_survives_the_way_through_json() {
+        let feedback = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
+                    "values": [{"name": "version", "expression": "metadata.labels.version"}]}]);
         let full = json!({
             "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource",
             "metadata": {"name": "shop", "namespace": "team-a"},
@@ -366,8 +368,7 @@ mod tests {
                 "healthCheckExprs": [{"apiVersion": "example.com/v1", "kind": "Gadget", "inProgress": "false",
                     "failed": "status.phase == 'Down'", "current": "true", "suspended": "spec.stop",
                     "message": "status.text", "observedGeneration": "Ignore"}],
-                "statusFeedback": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web",
-                    "values": [{"name": "version", "expression": "metadata.labels.version"}]}],
+                "statusFeedback": feedback,
                 "allowEmpty": true,
                 "suspend": true,
             },

@@ -285,7 +285,7 @@ pub struct VidraTargetStatus {
     /// What spec.statusFeedback of the VidraResource asks for, as the member had it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<Feedback>,
-    /// When feedback was last known to be so. Unset: it is so now.
+    /// When feedback was current last, while the hub cannot look. Unset: it is current.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub feedback_at: Option<Time>,
@@ -420,7 +420,11 @@ mod tests {
 
     #[test]
     fn a_full_object_survives_the_way_through_json() {
-        let full = json!({
+        let feedback = json!({"objects": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
+                    "values": [{"name": "version", "text": "1.2"}, {"name": "ready", "integer": 3},
+                        {"name": "load", "number": "0.5"}, {"name": "paused", "boolean": false},
+                        {"name": "ports", "json": "[80]"}]}], "leftOut": 1, "message": "too large"});
+        let mut full = json!({
             "apiVersion": "vidra.dev/v1alpha1", "kind": "VidraTarget",
             "metadata": {"name": "shop.berlin", "namespace": "team-a"},
             "spec": {
@@ -433,7 +437,6 @@ mod tests {
                 "conflicts": {"existing": "Adopt", "fields": "Fail",
                     "takeFrom": [{"manager": "helm-controller", "operation": "Apply"}]},
                 "approvedRemoval": "0123456789", "healthRules": "0123456789ab",
-                "statusFeedback": "ab0123456789",
                 "reconcile": {"interval": "10m"}, "suspend": true, "generation": 7,
             },
             "status": {
@@ -443,11 +446,6 @@ mod tests {
                 "unready": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
                     "health": "InProgress", "note": "waits"}],
                 "unreadyTotal": 11, "healthRules": "ba9876543210",
-                "feedback": {"objects": [{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
-                    "values": [{"name": "version", "text": "1.2"}, {"name": "ready", "integer": 3},
-                        {"name": "load", "number": "0.5"}, {"name": "paused", "boolean": false},
-                        {"name": "ports", "json": "[80]"}]}], "leftOut": 1, "message": "too large"},
-                "feedbackAt": "2026-01-02T03:04:05Z",
                 "removing": {"objects": 2, "reason": "Finalizers", "message": "waits"},
                 "changes": [{
                     "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web",
@@ -461,6 +459,9 @@ mod tests {
                 "reason": "Gate", "message": "waits", "since": "2026-01-02T03:04:05Z",
             },
         });
+        full["spec"]["statusFeedback"] = "ab0123456789".into();
+        full["status"]["feedback"] = feedback;
+        full["status"]["feedbackAt"] = "2026-01-02T03:04:05Z".into();
         let read: VidraTarget = serde_json::from_value(full.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), full);
     }

@@ -11,7 +11,7 @@ pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed) -> Option<(Reason,
     let own = own_feedback(ctx.hub, ctx.key)?;
     let declared = revision.objects.iter();
     let declared = declared.map(|object| (&*object.gvk.group, &*object.gvk.kind, &*object.name));
-    feedback::complaint(&own.problems, &own.rules.unmatched(declared))
+    feedback::complaint(&own.problems, &own.rules.without_match(declared))
 }
 
 /// Puts it into the status, or takes it out again. While nobody knows what is declared it stays as it was.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use vidra_core::{
-    feedback::{Extract, Matched, Rules},
+    feedback::{Extract, Matches, Rules},
     object::ObjectKey,
 };
 
@@ -16,7 +16,7 @@ pub(super) struct OwnFeedback {
     rules: Arc<Rules>,
     /// What is declared, when `matched` was made.
     desired: Arc<Desired>,
-    matched: Matched,
+    matched: Matches,
     /// By each matched object what it gave last; `None`: it was not seen since the rules are known.
     extracts: BTreeMap<ObjectKey, Option<Extract>>,
     /// Something has changed since it was asked for last: whoever writes it knows.
@@ -26,7 +26,7 @@ pub(super) struct OwnFeedback {
 impl OwnFeedback {
     /// With what is known of the same rules.
     pub(super) fn new(rules: Arc<Rules>, desired: &Arc<Desired>, before: Option<Self>) -> Self {
-        let matched = rules.matched(desired.objects.keys());
+        let matched = rules.matches(desired.objects.keys());
         let before = before.filter(|before| before.rules.digest() == rules.digest());
         let mut known = before.map(|before| before.extracts).unwrap_or_default();
         let extracts = matched.objects.iter().map(|key| (key.clone(), known.remove(key).flatten())).collect();

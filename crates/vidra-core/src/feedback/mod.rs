@@ -4,8 +4,8 @@
 //! Pure functions of the rules and of what is declared and live. Expressions are those of health rules, with the same
 //! bounds; nothing of a Secret is read. Whatever is too large or too much is left out, counted, and told.
 
+mod builtin;
 mod gather;
-mod known;
 mod value;
 
 #[cfg(test)]
@@ -28,8 +28,8 @@ use crate::{
     object::ObjectKey,
     status::Reason,
 };
+use builtin::Builtin;
 pub use gather::{ROOM, gather};
-use known::Known;
 
 /// Most objects that a rule without a name is about.
 const UNNAMED_MAX: usize = 20;
@@ -53,13 +53,13 @@ struct Rule {
 
 #[derive(Debug)]
 enum Values {
-    Known(Known),
+    Builtin(Builtin),
     Own(Vec<(String, Expression)>),
 }
 
 /// What of declared objects rules are about.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Matched {
+pub struct Matches {
     /// The objects, in the order of the rules; at most 100.
     pub objects: Vec<ObjectKey>,
     /// How many more there are.
@@ -78,7 +78,7 @@ pub struct Extract {
 
 impl Extract {
     /// Of an object of which nothing may be written anywhere.
-    pub fn redacted() -> Self {
+    pub fn redaction() -> Self {
         let why = Some("is of a kind that the setting redact protects".to_owned());
         Self { values: Vec::new(), left_out: 1, why }
     }
@@ -114,8 +114,8 @@ impl Rules {
     }
 
     /// What they are about of what is declared; the keys come in their order.
-    pub fn matched<'k>(&self, declared: impl Iterator<Item = &'k ObjectKey> + Clone) -> Matched {
-        let (mut matched, mut seen) = (Matched::default(), BTreeSet::new());
+    pub fn matches<'k>(&self, declared: impl Iterator<Item = &'k ObjectKey> + Clone) -> Matches {
+        let (mut matched, mut seen) = (Matches::default(), BTreeSet::new());
         for rule in &self.rules {
             let most = if rule.name.is_some() { usize::MAX } else { UNNAMED_MAX };
             let about = declared.clone().filter(|key| rule.is_about(&key.group, &key.kind, &key.name));
@@ -135,7 +135,10 @@ impl Rules {
     }
 
     /// The places of those that are about nothing that is declared, given by group, kind and name.
-    pub fn unmatched<'d>(&self, declared: impl Iterator<Item = (&'d str, &'d str, &'d str)>) -> Vec<usize> {
+    pub fn without_match<'d>(
+        &self,
+        declared: impl Iterator<Item = (&'d str, &'d str, &'d str)>,
+    ) -> Vec<usize> {
         let mut open: Vec<&Rule> = self.rules.iter().collect();
         declared.for_each(|(group, kind, name)| open.retain(|rule| !rule.is_about(group, kind, name)));
         open.iter().map(|rule| rule.nth).collect()
@@ -148,8 +151,8 @@ impl Rules {
         let view = View::for_showing(live);
         for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
             match &rule.values {
-                Values::Known(known) => {
-                    let all = known.values(live).into_iter();
+                Values::Builtin(kind) => {
+                    let all = kind.values(live).into_iter();
                     all.for_each(|(name, json)| keep(&mut extract, &mut room, name, Ok(json)));
                 }
                 Values::Own(all) => all.iter().for_each(|(name, expression)| {
@@ -172,7 +175,7 @@ fn keep(extract: &mut Extract, room: &mut usize, name: &str, given: Result<Optio
         return;
     }
     let value =
-        given.and_then(|json| json.map(|json| value::shown(name, json).map_err(str::to_owned)).transpose());
+        given.and_then(|json| json.map(|json| value::form(name, json).map_err(str::to_owned)).transpose());
     match value {
         Ok(None) => {}
         Err(why) => extract.leave_out(name, why),
@@ -203,8 +206,8 @@ impl Rule {
             return Err("nothing of a Secret comes back to the hub; choose another kind".to_owned());
         }
         let values = match values.is_empty() {
-            true => Values::Known(
-                Known::of(&group, kind)
+            true => Values::Builtin(
+                Builtin::of(&group, kind)
                     .ok_or_else(|| format!("no values are well known of {kind}; write some under values"))?,
             ),
             false => Values::Own(compile(nth, written, problems)),

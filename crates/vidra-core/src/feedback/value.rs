@@ -8,8 +8,8 @@ use vidra_api::{
 
 use super::{Expression, Stop, View};
 use crate::{
-    health::expression::Given,
-    unseen::{escaped_json, shown as sanitized},
+    health::expression::Output,
+    unseen::{escaped_json, shown},
 };
 
 /// Deepest lists and maps within each other.
@@ -20,10 +20,10 @@ const DEPTH_MAX: usize = 8;
 /// # Errors
 /// Why it is not told.
 pub(super) fn evaluate(expression: &Expression, view: &View<'_>) -> Result<Option<Value>, String> {
-    match expression.given(view, JSON_MAX, DEPTH_MAX) {
-        Ok(Given::Json(json)) => Ok(Some(json)),
-        Ok(Given::Nothing) | Err(Stop::Undefined(_)) => Ok(None),
-        Ok(Given::Unfit(why)) => Err(why.to_owned()),
+    match expression.output(view, JSON_MAX, DEPTH_MAX) {
+        Ok(Output::Json(json)) => Ok(Some(json)),
+        Ok(Output::Nothing) | Err(Stop::Undefined(_)) => Ok(None),
+        Ok(Output::Unfit(why)) => Err(why.to_owned()),
         Err(Stop::Costly(why)) => Err(format!("costs too much: {why}")),
     }
 }
@@ -32,7 +32,7 @@ pub(super) fn evaluate(expression: &Expression, view: &View<'_>) -> Result<Optio
 ///
 /// # Errors
 /// Why it is not told.
-pub(super) fn shown(name: &str, json: Value) -> Result<FeedbackValue, &'static str> {
+pub(super) fn form(name: &str, json: Value) -> Result<FeedbackValue, &'static str> {
     let mut value = FeedbackValue { name: name.to_owned(), ..FeedbackValue::default() };
     match json {
         Value::Bool(truth) => value.boolean = Some(truth),
@@ -42,7 +42,7 @@ pub(super) fn shown(name: &str, json: Value) -> Result<FeedbackValue, &'static s
         },
         Value::String(text) => {
             // One that is cut ends with a sign of more than one byte.
-            let text = sanitized(&text, TEXT_MAX);
+            let text = shown(&text, TEXT_MAX);
             value.text = Some(text).filter(|text| text.len() <= TEXT_MAX);
             if value.text.is_none() {
                 return Err("is a text of more than 1 KiB; give a part of it");

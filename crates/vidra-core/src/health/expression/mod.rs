@@ -7,8 +7,8 @@
 
 mod evaluation;
 mod functions;
-mod given;
 mod lexer;
+mod output;
 mod parser;
 mod time;
 mod tree;
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use evaluation::Evaluation;
-pub(crate) use given::Given;
+pub(crate) use output::Output;
 use tree::Node;
 use value::Value;
 pub(crate) use view::View;
@@ -117,8 +117,8 @@ impl Expression {
     }
 
     /// What it gives, to be shown: at most so many bytes, and lists and maps so deep within each other.
-    pub(crate) fn given(&self, view: &View<'_>, bytes: usize, depth: usize) -> Result<Given, Stop> {
-        Ok(Given::of(&self.value(view)?, bytes, depth))
+    pub(crate) fn output(&self, view: &View<'_>, bytes: usize, depth: usize) -> Result<Output, Stop> {
+        Ok(Output::of(&self.value(view)?, bytes, depth))
     }
 
     fn value<'a>(&'a self, view: &'a View<'_>) -> Result<Value<'a>, Stop> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Kinds with values of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum Builtin {
     /// It updates its pods.
     Deployment,
     /// It has no more than their number.
@@ -18,17 +18,17 @@ pub(super) enum Known {
     Claim,
 }
 
-impl Known {
-    pub(super) fn of(group: &str, kind: &str) -> Option<Known> {
+impl Builtin {
+    pub(super) fn of(group: &str, kind: &str) -> Option<Builtin> {
         Some(match (group, kind) {
-            ("apps", "Deployment" | "StatefulSet") => Known::Deployment,
-            ("apps", "ReplicaSet") | ("", "ReplicationController") => Known::ReplicaSet,
-            ("apps", "DaemonSet") => Known::DaemonSet,
-            ("batch", "Job") => Known::Job,
-            ("", "Service") => Known::Service,
-            ("networking.k8s.io", "Ingress") => Known::Ingress,
-            ("gateway.networking.k8s.io", "Gateway") => Known::Gateway,
-            ("", "PersistentVolumeClaim") => Known::Claim,
+            ("apps", "Deployment" | "StatefulSet") => Builtin::Deployment,
+            ("apps", "ReplicaSet") | ("", "ReplicationController") => Builtin::ReplicaSet,
+            ("apps", "DaemonSet") => Builtin::DaemonSet,
+            ("batch", "Job") => Builtin::Job,
+            ("", "Service") => Builtin::Service,
+            ("networking.k8s.io", "Ingress") => Builtin::Ingress,
+            ("gateway.networking.k8s.io", "Gateway") => Builtin::Gateway,
+            ("", "PersistentVolumeClaim") => Builtin::Claim,
             _ => return None,
         })
     }
@@ -44,34 +44,34 @@ impl Known {
         let desired = Some(Value::from(live["spec"]["replicas"].as_i64().unwrap_or(1)));
         let addresses = |all: Vec<&str>| vec![("addresses", (!all.is_empty()).then(|| all.join(",").into()))];
         match self {
-            Known::Deployment => vec![
+            Builtin::Deployment => vec![
                 ("desired", desired),
                 ("updated", count("updatedReplicas")),
                 ("ready", count("readyReplicas")),
                 ("available", count("availableReplicas")),
             ],
-            Known::ReplicaSet => vec![
+            Builtin::ReplicaSet => vec![
                 ("desired", desired),
                 ("ready", count("readyReplicas")),
                 ("available", count("availableReplicas")),
             ],
-            Known::DaemonSet => vec![
+            Builtin::DaemonSet => vec![
                 ("desired", count("desiredNumberScheduled")),
                 ("updated", count("updatedNumberScheduled")),
                 ("ready", count("numberReady")),
                 ("available", count("numberAvailable")),
             ],
-            Known::Job => {
+            Builtin::Job => {
                 vec![
                     ("succeeded", count("succeeded")),
                     ("failed", count("failed")),
                     ("active", count("active")),
                 ]
             }
-            Known::Service => addresses(service(live)),
-            Known::Ingress => addresses(balancer(live)),
-            Known::Gateway => addresses(texts(&status["addresses"], &["value"])),
-            Known::Claim => vec![("capacity", status["capacity"]["storage"].as_str().map(Value::from))],
+            Builtin::Service => addresses(service(live)),
+            Builtin::Ingress => addresses(balancer(live)),
+            Builtin::Gateway => addresses(texts(&status["addresses"], &["value"])),
+            Builtin::Claim => vec![("capacity", status["capacity"]["storage"].as_str().map(Value::from))],
         }
     }
 }

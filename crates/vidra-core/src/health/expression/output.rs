@@ -7,7 +7,7 @@ use super::value::Value;
 
 /// What one evaluation gave.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Given {
+pub(crate) enum Output {
     /// Null, or an optional without a value.
     Nothing,
     Json(Json),
@@ -17,12 +17,12 @@ pub(crate) enum Given {
 
 const TOO_LARGE: &str = "is larger than 4 KiB, or deeper than 8; give a part of it";
 
-impl Given {
-    pub(super) fn of(value: &Value<'_>, mut bytes: usize, depth: usize) -> Given {
+impl Output {
+    pub(super) fn of(value: &Value<'_>, mut bytes: usize, depth: usize) -> Output {
         match json(value, &mut bytes, depth) {
-            Ok(Json::Null) => Given::Nothing,
-            Ok(json) => Given::Json(json),
-            Err(why) => Given::Unfit(why),
+            Ok(Json::Null) => Output::Nothing,
+            Ok(json) => Output::Json(json),
+            Err(why) => Output::Unfit(why),
         }
     }
 }
