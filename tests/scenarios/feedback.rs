@@ -184,8 +184,8 @@ fn a_value_that_is_too_large_is_left_out_and_told_and_nothing_of_a_secret_comes_
         comes_back(&world, &[("Gadget/one text", json!({"text": "small"})), size]).await;
 
         let secret = json!([{"apiVersion": "v1", "kind": "Secret", "values": [{"name": "a", "expression": "data.a"}]}]);
-        let refused =
-            world.hub.try_merge(&world.resource_at("shop"), json!({"spec": {"statusFeedback": secret}}));
+        let at = world.resource_at("shop");
+        let refused = world.hub.try_merge(&at, json!({"spec": {"statusFeedback": secret}}));
         let refused = format!("{:?}", refused.await.unwrap_err());
         assert!(refused.contains("nothing of a Secret comes back to the hub"), "{refused}");
         end(world, &alice).await;
