@@ -492,9 +492,12 @@ fn allowed(text: &str) -> Result<Option<Vec<String>>, String> {
 
 fn duration(text: &str, least: u64, most: u64) -> Result<Duration, String> {
     let (least, most) = (Duration::from_millis(least), Duration::from_millis(most));
-    let read = parse_interval(text).ok().filter(|duration| (least..=most).contains(duration));
+    let zero = (text.trim() == "0s").then_some(Duration::ZERO);
+    let read =
+        zero.or_else(|| parse_interval(text).ok()).filter(|duration| (least..=most).contains(duration));
     read.ok_or_else(|| {
-        format!("write a duration from {least:?} to {most:?} with its units, such as 30s, 10m or 1h30m")
+        let least = if least.is_zero() { "0s".to_owned() } else { format!("{least:?}") };
+        format!("write a duration from {least} to {most:?} with its units, such as 30s, 10m or 1h30m")
     })
 }
 
@@ -668,8 +671,8 @@ mod tests {
             ("namespaceMaxBytes", "99999999999999Gi", "write an amount of memory"),
             ("namespaceMaxBytes", "2G", "write an amount of memory"),
             ("hubMaxBytes", "1Ki", "write an amount of memory from 1Mi to 1024Gi"),
-            ("health.noStatus", "11m", "write a duration from 0ns to 600s"),
-            ("health.staleStatus", "61s", "write a duration from 0ns to 60s"),
+            ("health.noStatus", "11m", "write a duration from 0s to 600s"),
+            ("health.staleStatus", "61s", "write a duration from 0s to 60s"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             (

@@ -17,7 +17,7 @@ fn gadget(name: &str) -> Value {
 
 fn service() -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}})
+        "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}]}})
 }
 
 fn rule(values: &[(&str, &str)]) -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{At, World};
-use vidra_api::{ObjectHealth, TargetState};
+use vidra_api::{ObjectHealth, TargetState, VidraTargetStatus};
 
 use crate::{config_map_in, gadget, gadgets, object, scenario};
 
@@ -17,8 +17,11 @@ fn manifest(mut first: Value, wait_for: Option<&str>) -> String {
 }
 
 async fn waits(world: &World, words: &str) {
-    let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
-    assert!(message.contains(words), "{message}");
+    let says = |status: &VidraTargetStatus| {
+        status.reason.as_deref() == Some("WaitingForWave")
+            && status.message.as_ref().is_some_and(|message| message.contains(words))
+    };
+    world.target_when("shop", "berlin", words, says).await;
 }
 
 #[test]
@@ -55,7 +58,7 @@ fn a_service_is_ready_once_it_has_an_address_where_that_is_asked_for() {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
-            "type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": "web"}}});
+            "type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}], "selector": {"app": "web"}}});
         world.deliver("shop", &["berlin"], &manifest(service.clone(), Some("Address"))).await;
         waits(&world, "no address yet").await;
         // The edit of an instruction acts at once, and nothing is written for it.

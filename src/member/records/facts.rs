@@ -14,7 +14,6 @@ use vidra_core::{
     object::Gvk,
 };
 
-use super::{Source, record::Record, view::View};
 use crate::{config::tuning::Tuning, member::kinds::Kinds};
 
 /// What is known of one member, for all its objects.
@@ -95,9 +94,8 @@ impl MemberFacts {
     /// start managedFields alone tell of it.
     pub(super) fn change(
         &self,
-        before: Option<&Record>,
-        (live, views): (&Value, &[View]),
-        source: Source<'_>,
+        before: Option<BeforeChange>,
+        live: &Value,
         by: &Circumstances,
     ) -> Option<OwnChange> {
         if by.facts.kind.has_status != Some(true) {
@@ -113,16 +111,23 @@ impl MemberFacts {
             return Some(OwnChange { at, status, is_found: true });
         };
         // An answer shows the status that was there when the change came.
-        let is_answer = matches!(source, Source::Answer(_));
-        let is_ours =
-            |view: &View| before.view_of(&view.owner).is_some_and(|was| was.applied != view.applied);
         if generation(live) > before.generation
-            && (is_answer || views.iter().any(is_ours) && unanswered().is_some())
+            && (before.is_answer || before.is_ours && unanswered().is_some())
         {
             return Some(OwnChange { at: by.now, status, is_found: false });
         }
-        before.judged.change().filter(|change| change.status == status)
+        before.change.filter(|change| change.status == status)
     }
+}
+
+/// What was recorded of an object, as far as it tells whether the hub changed it since.
+pub(super) struct BeforeChange {
+    pub(super) generation: u32,
+    /// What is folded is the answer of an apply.
+    pub(super) is_answer: bool,
+    /// An owner's apply is another one now.
+    pub(super) is_ours: bool,
+    pub(super) change: Option<OwnChange>,
 }
 
 /// A change of the hub's, which no status has followed yet.

@@ -63,15 +63,12 @@ impl Records {
         }
         inner.tombstones.remove(&key);
         let labelled = inner.owners.labelled(&live.json["metadata"]);
-        if by.note(self.facts.change(before, (&live.json, &views), source, &by)) {
+        let was = before.map(|before| before.before_change(&views, source));
+        if by.note(self.facts.change(was, &live.json, &by)) {
             judged = Assessment::of(&live.json, &rules, &by);
         }
         let judged_before = (before.map(|before| &before.judged), same_version);
-        let judged = judged.after(judged_before.0, same_version);
-        if same_version && judged_before.0.is_some_and(|before| before.status != judged.status) {
-            // The object is as it was: the rules are not.
-            self.rules.note_turned(&gvk.group, &gvk.kind);
-        }
+        let judged = self.follow(gvk, judged, judged_before);
         let turned = judge(&mut inner.owners, &key, &live.json, &views, (&rules, &by), judged_before);
         let fed = feed(&mut inner.owners, &key, &live.json, &views);
         let record = Record {
@@ -94,6 +91,21 @@ impl Records {
             owners.remove(own);
         }
         inner.owners.targets_of(&owners)
+    }
+
+    /// The verdict after what was judged of the object before; `same`: of the same version of it.
+    fn follow(
+        &self,
+        gvk: &Gvk,
+        judged: Assessment,
+        (before, same): (Option<&Assessment>, bool),
+    ) -> Assessment {
+        let judged = judged.after(before, same);
+        if same && before.is_some_and(|before| before.status != judged.status) {
+            // The object is as it was: the rules are not.
+            self.rules.note_turned(&gvk.group, &gvk.kind);
+        }
+        judged
     }
 
     /// Folds a deletion: a watch's DELETED with its resourceVersion, or a call that found the object gone

@@ -17,6 +17,7 @@ use vidra_core::{
 use super::{
     Source,
     assessment::Assessment,
+    facts::BeforeChange,
     own_health::Standing,
     trace::bare,
     view::{View, Views},
@@ -58,6 +59,17 @@ impl Record {
 
     pub(super) fn view_of_mut(&mut self, owner: &OwnerHash) -> Option<&mut View> {
         self.views.iter_mut().find(|view| view.owner == *owner)
+    }
+
+    /// What tells whether the hub has changed it since; `views`: of the object that is folded now.
+    pub(super) fn before_change(&self, views: &[View], source: Source<'_>) -> BeforeChange {
+        let is_ours = |view: &View| self.view_of(&view.owner).is_some_and(|was| was.applied != view.applied);
+        BeforeChange {
+            generation: self.generation,
+            is_answer: matches!(source, Source::Answer(_)),
+            is_ours: views.iter().any(is_ours),
+            change: self.judged.change(),
+        }
     }
 
     /// An owner's view of exactly the object that was read.

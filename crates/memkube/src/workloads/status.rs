@@ -44,9 +44,14 @@ impl Workload {
         KINDS.iter().map(|(group, plural, _)| Resource::new(group, plural))
     }
 
-    /// Does anything happen to this object?
+    /// Does anything happen to this object? Not where its spec says that another controller cares for it.
     pub fn concerns(self, object: &Value) -> bool {
-        self != Workload::Service || object["spec"]["type"] == "LoadBalancer"
+        let spec = &object["spec"];
+        match self {
+            Workload::Service => spec["type"] == "LoadBalancer" && spec.get("loadBalancerClass").is_none(),
+            Workload::Job => spec.get("managedBy").is_none_or(|name| name == "kubernetes.io/job-controller"),
+            _ => true,
+        }
     }
 
     /// Observed, and no further: paused or suspended.
