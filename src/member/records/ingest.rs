@@ -87,9 +87,7 @@ impl Records {
         let Some(record) = inner.objects.get(&key) else { return Vec::new() };
         let mut owners = record.changed_for(replaced.as_deref());
         owners.extend(turned.into_iter().chain(fed));
-        if let Source::Answer(own) = source {
-            owners.remove(own);
-        }
+        owners.retain(|owner| !matches!(source, Source::Answer(own) if own == owner));
         inner.owners.targets_of(&owners)
     }
 
