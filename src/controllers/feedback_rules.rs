@@ -18,11 +18,9 @@ pub(super) struct OwnFeedback {
 
 /// What a VidraResource asks for now; `None`: nothing, or it is not there.
 pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedback>> {
-    let mut state = hub.state.lock();
-    // Under the lock: of one that is gone nothing is to be remembered.
     let resource = hub.catalog.resource(key)?;
     let written = &resource.spec.status_feedback;
-    let known = state.resource(key).and_then(|known| known.feedback_rules.clone());
+    let known = hub.state.lock().resource(key).and_then(|known| known.feedback_rules.clone());
     if written.is_empty() && known.is_none() {
         return None;
     }
@@ -32,6 +30,9 @@ pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedba
     let (rules, problems) = Rules::read(written);
     let read = Arc::new(OwnFeedback { written: written.clone(), rules: Arc::new(rules), problems });
     let kept = (!written.is_empty()).then_some(read);
+    let mut state = hub.state.lock();
+    // Under the lock: of one that is gone nothing is to be remembered.
+    hub.catalog.resource(key)?;
     state.resource_mut(key).feedback_rules.clone_from(&kept);
     kept
 }

@@ -27,11 +27,9 @@ pub(super) fn digest(rules: &Rules) -> Option<String> {
 
 /// Those that a VidraResource has now; `None`: it has none, or is not there.
 pub(super) fn own_rules(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnRules>> {
-    let mut state = hub.state.lock();
-    // Under the lock: of one that is gone nothing is to be remembered.
     let resource = hub.catalog.resource(key)?;
     let written = &resource.spec.health_check_exprs;
-    let known = state.resource(key).and_then(|known| known.health_rules.clone());
+    let known = hub.state.lock().resource(key).and_then(|known| known.health_rules.clone());
     let known = known.filter(|known| known.uid == resource.metadata.uid);
     if written.is_empty() && known.is_none() {
         return None;
@@ -44,6 +42,9 @@ pub(super) fn own_rules(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnRules>> {
     let (uid, written) = (resource.metadata.uid.clone(), written.clone());
     let read = Arc::new(OwnRules { uid, written, rules: Arc::new(rules), problems });
     let kept = (!read.written.is_empty()).then(|| read.clone());
+    let mut state = hub.state.lock();
+    // Under the lock: of one that is gone nothing is to be remembered.
+    hub.catalog.resource(key)?;
     state.resource_mut(key).health_rules.clone_from(&kept);
     kept
 }

@@ -67,13 +67,14 @@ impl StatusThrottle {
                 }
             }
             News::Values => {
+                self.settling = None;
                 if let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_VALUES, sent, now)) {
                     return Due::In(rest);
                 }
             }
             News::Lasting => {}
         }
-        let is_end = self.passing && news != News::Passing;
+        let is_end = self.passing && !matches!(news, News::Passing | News::Values);
         if !is_end && let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_STATUSES, sent, now)) {
             self.deferred = true;
             return Due::In(rest);
@@ -174,6 +175,9 @@ mod tests {
             (5001, Values, In(ms(9999))),
             (15_000, Values, Now),
         ]);
+        // What waited before is over, and values are no end of what passes.
+        decides(&[(0, Lasting, Now), (1000, Passing, In(ms(1000))), (1100, Values, In(ms(8900)))]);
+        decides(&[(0, Passing, In(ms(1000))), (1000, Passing, Now), (1500, Values, In(ms(9500)))]);
     }
 
     #[test]

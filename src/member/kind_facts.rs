@@ -16,30 +16,47 @@ use crate::base::error::{CallError, Class};
 /// Reads what the CRDs of these kinds declare, and has their objects judged again that were judged without.
 ///
 /// # Errors
-/// A call failed that may do better later. A CRD that is missing or may not be read declares nothing.
+/// A call failed that may do better later, the first of them. A CRD that is missing or may not be read declares nothing, and so
+/// does one whose reading fails for longer than [`MemberFacts::gives_up`] waits.
+///
+/// [`MemberFacts::gives_up`]: super::records::MemberFacts::gives_up
 pub async fn read_kinds(
     session: &Session,
     token: &Token<'_>,
     needs: &BTreeMap<Gvk, Need>,
 ) -> Result<(), CallError> {
-    let Session { records, informers, .. } = session;
-    let _turn = session.reads.lock().await;
-    // Others may have read them meanwhile.
-    for gvk in records.unread() {
+    let mut failure = None;
+    for gvk in session.records.unread() {
         let Some(need) = needs.get(&gvk) else { continue };
-        let declared = match records.facts.declared(&gvk) {
+        match read_kind(session, token, &gvk, need).await {
+            Err(error) if error.class == Class::Withdrawn => return Err(error),
+            Err(error) if !session.records.facts.gives_up(&gvk) => {
+                failure.get_or_insert(error);
+            }
+            Ok(()) | Err(_) => session.records.set_read(&gvk),
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+async fn read_kind(session: &Session, token: &Token<'_>, gvk: &Gvk, need: &Need) -> Result<(), CallError> {
+    let Session { records, informers, .. } = session;
+    let declared = {
+        let _turn = session.reads.lock().await;
+        // Others may have read it meanwhile.
+        match records.facts.declared(gvk) {
             Some(declared) => declared,
-            None => read(session, token, &gvk, &need.resource).await?,
-        };
-        records.facts.set_declared(gvk.clone(), declared.clone());
-        let tells =
-            declared.declares_conditions || declared.declares_generation || !declared.columns.is_empty();
-        if tells {
-            for place in informers.places(&BTreeMap::from([(gvk.clone(), need.clone())])) {
-                informers.list_again(&place, &need.resource).await?;
+            None => {
+                let declared = read(session, token, gvk, &need.resource).await?;
+                records.facts.set_declared(gvk.clone(), declared.clone());
+                declared
             }
         }
-        records.set_read(&gvk);
+    };
+    if declared.declares_conditions || declared.declares_generation || !declared.columns.is_empty() {
+        for place in informers.places(&BTreeMap::from([(gvk.clone(), need.clone())])) {
+            informers.list_again(&place, &need.resource).await?;
+        }
     }
     Ok(())
 }

@@ -175,7 +175,13 @@ impl Records {
     }
 
     /// What came back of an owner's objects, but for those of hidden kinds; `None`: not all of it has been read.
-    pub fn feedback(&self, owner: &OwnerHash, is_hidden: impl Fn(&ObjectKey) -> bool) -> Option<Feedback> {
+    /// `compared`: all that the owner declares was seen, so that what is not recorded is gone.
+    pub fn feedback(
+        &self,
+        owner: &OwnerHash,
+        is_hidden: impl Fn(&ObjectKey) -> bool,
+        compared: bool,
+    ) -> Option<Feedback> {
         let mut inner = self.inner.lock();
         let Contents { owners, objects, .. } = &mut *inner;
         let Some(own) = owners.get_mut(owner).and_then(|known| known.feedback.as_mut()) else {
@@ -185,8 +191,11 @@ impl Records {
         let redacted = Extract::redaction();
         let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
         for (key, extract) in all {
-            // One that is gone gives nothing.
             if !objects.get(key).is_some_and(|record| record.is_proved(owner)) {
+                if extract.is_none() && !compared {
+                    return None;
+                }
+                // One that is gone gives nothing.
                 continue;
             }
             read.push((key, if is_hidden(key) { &redacted } else { extract? }));

@@ -21,18 +21,31 @@ pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<
 }
 
 /// What came back; `None`: nobody has looked. `before`: what the status says now, which stands until all is read.
+/// `compared`: all of the target was seen.
 pub(super) fn values(
     ctx: &Context<'_>,
     session: Option<&Session>,
-    before: &VidraTargetStatus,
+    (before, compared): (&VidraTargetStatus, bool),
 ) -> Option<Feedback> {
     if ctx.target.spec.status_feedback.is_none() {
         return Some(Feedback::default());
     }
     let redact = &ctx.hub.tuning.now().redact;
     let is_hidden = |key: &ObjectKey| redact.protects(&key.group, &key.kind);
-    let read = session?.records.feedback(&ctx.owner_hash(ctx.key), is_hidden);
-    Some(read.or_else(|| before.feedback.clone()).unwrap_or_default())
+    match session?.records.feedback(&ctx.owner_hash(ctx.key), is_hidden, compared) {
+        // What was old stays old until all is read.
+        None if before.feedback_at.is_some() => None,
+        read => Some(read.or_else(|| before.feedback.clone()).unwrap_or_default()),
+    }
+}
+
+/// Takes out what must not be written now, though it was allowed when it came back.
+pub(super) fn redact(ctx: &Context<'_>, feedback: &mut Option<Feedback>) {
+    let Some(feedback) = feedback else { return };
+    let redact = &ctx.hub.tuning.now().redact;
+    let before = feedback.objects.len();
+    feedback.objects.retain(|one| !redact.protects(&one.group, &one.kind));
+    feedback.left_out += i64::try_from(before - feedback.objects.len()).unwrap_or(i64::MAX);
 }
 
 /// They wait for their turn: what changes until then goes along, and wakes nobody.

@@ -83,6 +83,7 @@ pub(super) async fn publish(
     let facts = facts(ctx, status, (desired, session), inventory, before);
     let mut status = target_status(before, &facts);
     redact(ctx, &mut status.changes);
+    feedback::redact(ctx, &mut status.feedback);
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
     // Where it has no rules of its own they go along with what else there is to tell.
     let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
@@ -97,7 +98,8 @@ pub(super) async fn publish(
         true => News::Lasting,
     };
     let is_due = ctx.hub.status_is_due(&queue_key, news);
-    if news == News::Values && !is_due {
+    // It is written later with all that changes until then; and where no event is followed values wake nobody.
+    if news != News::Nothing && !is_due || !ctx.follows_events() {
         feedback::hold(ctx, session);
     }
     if is_due {
@@ -165,7 +167,7 @@ fn facts<'a>(
         // While something cannot be seen, what was known stands.
         removing: if status.compared { status.removing } else { before.removing.clone() },
         corrected,
-        feedback: feedback::values(ctx, session, before),
+        feedback: feedback::values(ctx, session, (before, status.compared)),
         compared: status.compared,
         unserved: !desired.unresolved.is_empty(),
         applied_generation: status.applied_generation.max(ctx.target.spec.generation),

@@ -182,7 +182,8 @@ impl Run {
         }
         registry.notify_of_list(listing.end(number));
         course.verified = Instant::now();
-        registry.state.lock().set_judged(&self.place, self.id, course.judged_by);
+        let users = registry.state.lock().set_judged(&self.place, self.id, course.judged_by);
+        registry.notify_later(users.into_iter().collect());
         Ok(version)
     }
 }

@@ -97,10 +97,14 @@ impl Registry {
         Some((informer.users.clone(), before))
     }
 
-    /// The informer with this id has listed all while the rule of its kind said this.
-    pub(super) fn set_judged(&mut self, place: &Place, id: u64, judged_by: u64) {
-        if let Some(informer) = self.running.get_mut(place).filter(|one| one.id == id) {
-            informer.judged_by = Some(judged_by);
+    /// The informer with this id has listed all while the rule of its kind said this; the kind's users, where it said
+    /// something else before.
+    pub(super) fn set_judged(&mut self, place: &Place, id: u64, judged_by: u64) -> BTreeSet<TargetKey> {
+        let informer = self.running.get_mut(place).filter(|one| one.id == id);
+        let before = informer.and_then(|informer| informer.judged_by.replace(judged_by));
+        match before.is_some_and(|before| before != judged_by) {
+            true => self.users_of(&place.gvk),
+            false => BTreeSet::new(),
         }
     }
 

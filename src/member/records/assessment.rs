@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_core::health::{Basis, HealthStatus, is_done, judge, rules::RuleSet};
+use vidra_core::health::{
+    Basis, HealthStatus, is_done, judge,
+    rules::{Match, RuleSet},
+};
 
 use super::facts::{Circumstances, OwnChange};
 
@@ -18,6 +21,8 @@ pub(super) struct Assessment {
     pub(super) done: bool,
     /// What the CRD of its kind declares may say otherwise, and is not known yet.
     pub(super) unread: bool,
+    /// The rule of its kind cannot be used.
+    pub(super) unusable: bool,
     note: Option<Arc<Note>>,
     wait: Option<Box<Wait>>,
 }
@@ -55,11 +60,12 @@ impl Assessment {
             Some(wait) => wait.then.unread,
             None => by.unread && matches!(verdict.basis, Basis::Nothing),
         };
+        let unusable = matches!(verdict.basis, Basis::Rule(Match { rule: Err(_), .. }));
         let note = (status != HealthStatus::Current).then(|| {
             let grounds = verdict.grounds(live);
             Arc::new(Note { text: verdict.health.message, grounds })
         });
-        Self { status, turned: false, done: is_done(live), unread, note, wait }
+        Self { status, turned: false, done: is_done(live), unread, unusable, note, wait }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is
@@ -82,6 +88,12 @@ impl Assessment {
             Some(wait) if wait.until <= now => wait.then.at(now, was_current),
             _ => self,
         }
+    }
+
+    /// Of the same version of the object it was said otherwise, and neither time nor its CRD is why.
+    pub(super) fn is_turned(&self, before: Option<&Self>) -> bool {
+        let before = before.map(|before| before.at(Instant::now(), false)).filter(|before| !before.unread);
+        before.is_some_and(|before| before.status != self.status)
     }
 
     /// How long it holds, if nothing changes.

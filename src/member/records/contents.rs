@@ -84,7 +84,8 @@ impl Contents {
     pub(super) fn note(&mut self, gvk: &Gvk, key: &ObjectKey, labelled: &BTreeSet<OwnerHash>) {
         self.strays.forget(key);
         let Some(record) = self.objects.get(key) else { return };
-        if record.judged.unread {
+        let is_unread = |view: &View| self.owners.health(&view.owner).is_some_and(|own| own.is_unread(key));
+        if record.judged.unread || record.views.iter().any(is_unread) {
             self.unread.insert(gvk.clone());
         }
         if record.controlled || record.terminating {

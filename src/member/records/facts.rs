@@ -1,7 +1,7 @@
 //! What verdicts depend on beside the object that is judged: what time it is in the member, what its kind declares, and
 //! what the hub changed of it last.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, header::DATE};
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
@@ -31,7 +31,12 @@ struct Known {
     kinds: Arc<Kinds>,
     /// What CRDs declare, as far as they were read.
     declared: BTreeMap<Gvk, Arc<KindFacts>>,
+    /// When reading what a CRD declares failed first.
+    failed: BTreeMap<Gvk, Instant>,
 }
+
+/// How long reading what a CRD declares is tried: as long as a status is waited for where nobody says otherwise.
+const READ_WITHIN: Duration = Duration::from_secs(60);
 
 impl MemberFacts {
     pub(super) fn new(tuning: Arc<Tuning>, managers: String) -> Self {
@@ -62,9 +67,18 @@ impl MemberFacts {
         self.known.lock().declared.get(gvk).cloned()
     }
 
+    /// Reading it has failed; whether it has for so long that the CRD counts as one that declares nothing.
+    pub fn gives_up(&self, gvk: &Gvk) -> bool {
+        let mut known = self.known.lock();
+        let since = *known.failed.entry(gvk.clone()).or_insert_with(Instant::now);
+        since.elapsed() >= READ_WITHIN
+    }
+
     /// It is another cluster.
     pub(super) fn forget(&self) {
-        self.known.lock().declared.clear();
+        let mut known = self.known.lock();
+        known.declared.clear();
+        known.failed.clear();
     }
 
     /// What an object that is judged now is judged by, before it is known what the hub changed of it.
@@ -164,7 +178,7 @@ impl Circumstances {
     }
 
     /// The same a while later.
-    pub(super) fn later(&self, by: std::time::Duration) -> Self {
+    pub(super) fn later(&self, by: Duration) -> Self {
         Self { now: self.now + by, facts: self.facts.later(by), ..self.clone() }
     }
 

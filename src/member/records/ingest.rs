@@ -99,7 +99,7 @@ impl Records {
         (before, same): (Option<&Assessment>, bool),
     ) -> Assessment {
         let judged = judged.after(before, same);
-        if same && before.is_some_and(|before| before.status != judged.status) {
+        if same && judged.is_turned(before) {
             // The object is as it was: the rules are not.
             self.rules.note_turned(&gvk.group, &gvk.kind);
         }

@@ -45,6 +45,14 @@ impl<'a> Standing<'a> {
         let judged = judged.at(now, was_ready);
         match judged.unread && !was_ready {
             true => Self::not_yet(NOT_READ),
+            // A rule that cannot be used takes Ready from none, and opens nothing.
+            false if judged.unusable && was_ready => Self {
+                status: HealthStatus::Current,
+                opens: judged.turned,
+                done: judged.done,
+                note: None,
+                ends: None,
+            },
             false => Self {
                 status: judged.status,
                 opens: judged.opens(),
@@ -163,6 +171,11 @@ impl OwnHealth {
         self.says(key)?;
         let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged, now, was_ready));
         judged.or_else(|| (!self.inherits).then_some(Standing::not_yet(NOT_JUDGED)))
+    }
+
+    /// What the CRD of its kind declares may say otherwise than a rule of its own did, and is not known yet.
+    pub(super) fn is_unread(&self, key: &ObjectKey) -> bool {
+        self.verdicts.get(key).is_some_and(|(_, judged)| judged.unread)
     }
 
     /// A rule of its own is about the object, and has not judged it as it is now.

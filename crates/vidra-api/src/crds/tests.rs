@@ -57,7 +57,7 @@ fn is_free(path: &str) -> bool {
 }
 
 /// The number of the schemas, and the SHA-256 of what they say without their descriptions.
-const KNOWN: (u32, &str) = (5, "dff09eca83c516c30ba6717694b1110a5f17a3ae021a09f362bb71eb9a42c3b6");
+const KNOWN: (u32, &str) = (5, "0e9e7f81ebb81107b564af381dfde599a284938a6242912879b268a58ea84bef");
 
 fn without_descriptions(schema: &mut Value) {
     match schema {

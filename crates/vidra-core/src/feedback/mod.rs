@@ -57,6 +57,8 @@ enum Values {
     Own(Vec<(String, Expression)>),
 }
 
+const TOO_MANY: &str = "is one of more than 20 values of the object";
+
 /// What of declared objects rules are about.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Matches {
@@ -81,6 +83,10 @@ impl Extract {
     pub fn redaction() -> Self {
         let why = Some("is of a kind that the setting redact protects".to_owned());
         Self { values: Vec::new(), left_out: 1, why }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.values.iter().any(|known| known.name == name)
     }
 
     /// There is a value, and why it is not told.
@@ -147,7 +153,7 @@ impl Rules {
     /// What they give for a live object. Of two values of one name the first counts; where a field is missing there is
     /// none.
     pub fn extract(&self, key: &ObjectKey, live: &Value) -> Extract {
-        let (mut extract, mut room) = (Extract::default(), ROOM);
+        let (mut extract, mut room, mut tries) = (Extract::default(), ROOM, 0);
         let view = View::for_showing(live);
         for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
             match &rule.values {
@@ -156,10 +162,14 @@ impl Rules {
                     all.for_each(|(name, json)| keep(&mut extract, &mut room, name, Ok(json)));
                 }
                 Values::Own(all) => all.iter().for_each(|(name, expression)| {
-                    // Before it costs anything.
-                    let given = match extract.values.len() < OBJECT_VALUES_MAX {
+                    if extract.has(name) {
+                        return;
+                    }
+                    // Whatever comes of it: each costs.
+                    tries += 1;
+                    let given = match tries <= OBJECT_VALUES_MAX {
                         true => value::evaluate(expression, &view),
-                        false => Err("is one of more than 20 values of the object".to_owned()),
+                        false => Err(TOO_MANY.to_owned()),
                     };
                     keep(&mut extract, &mut room, name, given);
                 }),
@@ -171,7 +181,7 @@ impl Rules {
 
 /// Takes what an expression gave, if it is of a form that is told and there is room.
 fn keep(extract: &mut Extract, room: &mut usize, name: &str, given: Result<Option<Value>, String>) {
-    if extract.values.iter().any(|known| known.name == name) {
+    if extract.has(name) {
         return;
     }
     let value =
@@ -179,6 +189,7 @@ fn keep(extract: &mut Extract, room: &mut usize, name: &str, given: Result<Optio
     match value {
         Ok(None) => {}
         Err(why) => extract.leave_out(name, why),
+        Ok(Some(_)) if extract.values.len() >= OBJECT_VALUES_MAX => extract.leave_out(name, TOO_MANY),
         Ok(Some(value)) => match room.checked_sub(value::size(&value)) {
             Some(left) => {
                 *room = left;

@@ -277,6 +277,28 @@ fn rules_are_about_declared_objects_and_those_about_none_are_told() {
 }
 
 #[test]
+fn an_object_gives_twenty_values_at_most_and_no_more_expressions_are_tried() {
+    let ten = |prefix: &str, expression: &str| {
+        let names: Vec<_> = (0..10).map(|nth| format!("{prefix}{nth}")).collect();
+        let all: Vec<_> = names.iter().map(|name| (name.as_str(), expression)).collect();
+        rule("Deployment", &all)
+    };
+    let apps = |one: FeedbackRule| FeedbackRule { api_version: "apps/v1".into(), ..one };
+    let key = key("apps", "Deployment", "web");
+    let live = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 3}, "status": {"replicas": 3, "updatedReplicas": 3, "readyReplicas": 3}});
+    let all = [ten("a", "spec.replicas"), ten("b", "spec.replicas"), known("apps/v1", "Deployment")];
+    let (told, left_out, why) = values(&read(&all.map(apps)), &key, &live);
+    assert_eq!(told.as_object().unwrap().len(), 20, "no more than the API server takes");
+    assert!(left_out > 0 && why.unwrap().ends_with("is one of more than 20 values of the object"));
+
+    let last = rule("Deployment", &[("last", "spec.replicas")]);
+    let missing = [ten("a", "status.none"), ten("b", "status.none"), last];
+    let (told, left_out, _) = values(&read(&missing.map(apps)), &key, &live);
+    assert_eq!((told, left_out), (json!({}), 1), "twenty were tried");
+}
+
+#[test]
 fn of_two_values_of_one_name_the_first_counts() {
     let rules = read(&[rule("Gadget", &[("v", "1")]), rule("Gadget", &[("v", "2"), ("w", "3")])]);
     let (told, left_out, _) = values(&rules, &key("example.com", "Gadget", "a"), &json!({}));

@@ -9,7 +9,9 @@ use super::{
 };
 
 /// Most bytes that one compiled pattern takes.
-const PATTERN_MAX: usize = 256 * 1024;
+const PATTERN_MAX: usize = 64 * 1024;
+/// How many patterns one expression may have: each is compiled, and kept.
+const PATTERNS_MAX: usize = 4;
 
 /// Binary operators that bind alike, from the loosest.
 const LEVELS: [&[(&str, Operator)]; 3] = [
@@ -33,6 +35,8 @@ struct Parser {
     depth: usize,
     /// The names of the loops that one is in, and whether what they go over is open.
     scope: Vec<(String, bool)>,
+    /// How many patterns there were.
+    patterns: usize,
 }
 
 type Parsed = Result<Node, Fault>;
@@ -40,7 +44,7 @@ type Parsed = Result<Node, Fault>;
 /// Reads a whole text.
 pub(super) fn parse(text: &str) -> Parsed {
     let words = lexer::words(text)?;
-    let mut parser = Parser { words, next: 0, nesting: 0, depth: 0, scope: Vec::new() };
+    let mut parser = Parser { words, next: 0, nesting: 0, depth: 0, scope: Vec::new(), patterns: 0 };
     if parser.word() == &Word::End {
         return Err(parser.fault("the expression is empty; leave the field out"));
     }
@@ -345,13 +349,17 @@ impl Parser {
         self.node(at, Kind::Call { function, of: Some(Box::new(of)), arguments })
     }
 
-    fn matches(&self, at: usize, of: Option<Node>, pattern: Option<Node>) -> Parsed {
+    fn matches(&mut self, at: usize, of: Option<Node>, pattern: Option<Node>) -> Parsed {
         let (Some(of), Some(Node { kind: Kind::Text(pattern), at: place, .. })) = (of, pattern) else {
             return Err(Fault::new(
                 at,
                 "matches takes a pattern that is written out, as in x.matches('^v[0-9]+$')",
             ));
         };
+        self.patterns += 1;
+        if self.patterns > PATTERNS_MAX {
+            return Err(Fault::new(place, "this is one of more than 4 patterns; join them with |"));
+        }
         let regex = RegexBuilder::new(&pattern)
             .size_limit(PATTERN_MAX)
             .dfa_size_limit(PATTERN_MAX)

@@ -210,6 +210,10 @@ fn what_is_wrong_is_told_with_its_column_and_what_to_write() {
         ("status.phase.matches('(')", "column 22: this is no pattern"),
         ("status.phase.matches('(((((((((((((x)))))))))))))')", "this is no pattern"),
         ("status.phase.matches('(a{1000}){1000}')", "or too large a one"),
+        (
+            "a.matches('1') || a.matches('2') || a.matches('3') || a.matches('4') || a.matches('5')",
+            "one of more than 4 patterns; join them with |",
+        ),
         ("has(status)", "column 1: has asks for a field of something; write has(status.phase)"),
         ("has(status.a, status.b)", "has asks for one field"),
         ("status.phase.size(1)", "column 14: size has 1 arguments, and here 2"),
