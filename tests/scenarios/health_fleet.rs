@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{At, Mark, SOON, Who, World, wait_for};
-use vidra_api::{ObjectHealth, TargetState, VidraTarget};
+use vidra_api::{TargetState, VidraTarget};
 
 use crate::{
     config_map, config_map_in,
@@ -132,11 +132,10 @@ fn a_rule_of_the_fleet_that_breaks_is_as_it_was_and_one_that_never_was_whole_ope
         // A process that never knew what it was says so, takes nothing away, and opens nothing.
         let mark = world.mark();
         world.restart_hub().await;
-        world
-            .target_when("shop", "berlin", "Unknown", |status| {
-                status.unready.iter().any(|one| one.health == ObjectHealth::Unknown)
-            })
-            .await;
+        world.member_says("berlin", "Ready", "True").await;
+        world.look("shop", "after the restart", 2).await;
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!((status.state, &status.unready[..]), (Some(TargetState::Ready), &[][..]));
         assert_eq!(world.writes("berlin", &mark), []);
         world.deliver("shop", &["berlin"], &waves("two")).await;
         world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
