@@ -90,14 +90,14 @@ fn an_address_and_a_field_of_a_custom_kind_come_back_and_a_change_is_written_onc
         let mark = world.mark();
         says(&world, &alice, "one", json!({"primary": "one-2"})).await;
         comes_back(&world, &[address.clone(), primary("one-2"), size.clone()]).await;
-        world.look("shop", "once more", 2).await;
+        world.look("shop", "once more", 1).await;
         assert_eq!(world.writes("berlin", &mark), [], "nothing is applied for it");
         assert_eq!(world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark).len(), 1);
 
         let mark = world.mark();
         world.restart_hub().await;
         world.member_says("berlin", "Ready", "True").await;
-        world.look("shop", "after the restart", 2).await;
+        world.look("shop", "after the restart", 1).await;
         assert_eq!(world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark), []);
         assert_eq!(world.writes("berlin", &mark), []);
         // What a session met before the rules were known is read too.

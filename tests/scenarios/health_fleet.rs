@@ -133,7 +133,7 @@ fn a_rule_of_the_fleet_that_breaks_is_as_it_was_and_one_that_never_was_whole_ope
         let mark = world.mark();
         world.restart_hub().await;
         world.member_says("berlin", "Ready", "True").await;
-        world.look("shop", "after the restart", 2).await;
+        world.look("shop", "after the restart", 1).await;
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
         assert_eq!((status.state, &status.unready[..]), (Some(TargetState::Ready), &[][..]));
         assert_eq!(world.writes("berlin", &mark), []);
