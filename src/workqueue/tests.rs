@@ -280,7 +280,7 @@ async fn namespaces_take_turns_and_one_that_changes_much_keeps_only_its_own_plac
 /// Works on what comes for so long each time until `stop`; when each turn began.
 async fn work(queue: &Queue, each: Duration, stop: &CancellationToken) -> Vec<Instant> {
     let mut turns = Vec::new();
-    while let Some(key) = stop.run_until_cancelled(next(&queue)).await {
+    while let Some(key) = stop.run_until_cancelled(next(queue)).await {
         turns.push(Instant::now());
         tokio::time::sleep(each).await;
         queue.done(&key, Verdict::Done(None));

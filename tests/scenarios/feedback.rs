@@ -77,7 +77,7 @@ fn an_address_and_a_field_of_a_custom_kind_come_back_and_a_change_is_written_onc
         ]);
         deliver(&world, &manifest, rules).await;
         let size = ("Gadget/one size", json!({"integer": 3}));
-        comes_back(&world, &[size.clone()]).await;
+        comes_back(&world, std::slice::from_ref(&size)).await;
         let at = At::new("v1", "Service", &world.ns, "web");
         let balancer = json!({"ingress": [{"ip": "192.0.2.7"}, {"hostname": "a.example"}]});
         alice.merge_status(&at, json!({"status": {"loadBalancer": balancer}})).await;
@@ -171,7 +171,7 @@ fn a_value_that_is_too_large_is_left_out_and_told_and_nothing_of_a_secret_comes_
         let manifest = object(&gadgets(GROUP)) + &object(&gadget("one"));
         deliver(&world, &manifest, json!([rule(&[("text", "status.text"), ("size", "spec.size")])])).await;
         let size = ("Gadget/one size", json!({"integer": 3}));
-        comes_back(&world, &[size.clone()]).await;
+        comes_back(&world, std::slice::from_ref(&size)).await;
         says(&world, &alice, "one", json!({"text": "x".repeat(1025)})).await;
         let target = world.target_when("shop", "berlin", "a value is left out", |status| {
             status.feedback.as_ref().is_some_and(|feedback| feedback.left_out == 1)

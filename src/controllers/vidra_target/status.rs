@@ -85,9 +85,10 @@ pub(super) async fn publish(
     redact(ctx, &mut status.changes);
     feedback::redact(ctx, &mut status.feedback);
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
-    // Where it has no rules of its own they go along with what else there is to tell.
+    // Where it has no rules of its own, and all is well, they go along with what else there is to tell.
     let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
-    let own = ctx.target.spec.health_rules.as_ref().and_then(|_| judged_by());
+    let tells = ctx.target.spec.health_rules.is_some() || !status.unready.is_empty();
+    let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
     // A delivery's end waits for nobody.
     let is_end = (before.state, &before.revision) != (status.state, &status.revision);
