@@ -141,7 +141,7 @@ impl Walk {
             let mut parts = key.rsplit('/');
             let (object, namespace) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let declares = self.declared.get(name.as_str()).is_some_and(|docs| docs.contains_key(object));
-            !(declares && self.goes_to(name, namespace)) && !had.contains(of)
+            !(had.contains(of) || declares && self.goes_to(name, namespace))
         });
         self.returned.append(&mut has);
     }
