@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use vidra_core::{health::fleet::Fault, status::Reason};
+use vidra_core::{first_of::first_of, health::fleet::Fault, status::Reason};
 
 use crate::{
     config::health_rules::Change,
@@ -12,9 +12,9 @@ use crate::{
     workqueue::{Key, Priority},
 };
 
-/// So many names stand in an Event.
+/// Most names in an Event.
 const NAMED: usize = 10;
-/// So many Events are written at once of what was judged otherwise; the log has all.
+/// Most Events that are written at once about changed verdicts; the log has all.
 const EVENTS: usize = 20;
 
 /// Does it.
@@ -32,7 +32,7 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
         let by = cause.writer.as_ref().map(|writer| format!(", and {writer} wrote this ConfigMap last"));
         let note = format!(
             "the fleet's health rules for {} have changed{}: objects of these kinds are judged again on all members",
-            named(&kinds),
+            first_of(kinds.iter(), NAMED),
             by.unwrap_or_default()
         );
         hub.events.say_of(cause.about.clone(), Severity::Normal, Reason::HealthRulesChanged, &note);
@@ -58,8 +58,8 @@ fn complain(hub: &Hub, change: &Change<'_>) {
         };
         let mut note = format!("{}: {}", first.place, first.why);
         if !others.is_empty() {
-            let places: Vec<_> = others.iter().map(|fault| fault.place.clone()).collect();
-            note = format!("{note}. Nor can be used: {}", named(&places));
+            let places = others.iter().map(|fault| &fault.place);
+            note = format!("{note}. Nor can be used: {}", first_of(places, NAMED));
         }
         let reason = if is_duplicate { Reason::HealthRuleDuplicate } else { Reason::HealthRuleInvalid };
         hub.events.say_of(about.about.clone(), Severity::Warning, reason, &note);
@@ -79,14 +79,5 @@ pub(super) async fn tell_turned(hub: &Hub) {
                 hub.events.say_of(about, Severity::Normal, Reason::HealthRulesChanged, &note);
             }
         }
-    }
-}
-
-/// The first of these, and how many more there are.
-fn named(all: &[String]) -> String {
-    let first = all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(NAMED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
     }
 }

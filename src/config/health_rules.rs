@@ -38,7 +38,7 @@ use crate::{
     },
 };
 
-/// So many lists are read at a time because rules have changed, of all members together.
+/// Most lists that are read at a time because rules have changed, of all members together.
 const LISTS: usize = 2;
 /// Objects in a page: each may be as large as an object of the API server.
 const PAGE: u32 = 10;
@@ -52,7 +52,7 @@ pub struct HealthRules {
     read: Mutex<Read>,
     lists: Arc<Semaphore>,
     turned: AtomicU64,
-    /// What is to be told of these, by group and kind.
+    /// Counts that no Event has told yet, by group and kind.
     untold: Mutex<BTreeMap<(String, String), u64>>,
     news: Notify,
 }
@@ -227,11 +227,11 @@ pub async fn follow(
         };
         let mut causes = other(&now, before);
         causes.extend(before.iter().filter(|(name, _)| !now.contains_key(*name)).map(|(_, one)| one.clone()));
-        let (is_first, turns) = (!*asked.borrow(), rules.take(&now));
-        if let Some(cause) = causes.first().filter(|_| !turns.0.is_empty()) {
+        let (kinds, faults) = rules.take(&now);
+        if let Some(cause) = causes.first().filter(|_| !kinds.is_empty()) {
             rules.read.lock().cause = Some(cause.about.clone());
         }
-        let (kinds, faults) = turns;
+        let is_first = !*asked.borrow();
         changed(Change { config_maps: &now, causes, changed: kinds, faults, is_first });
         *before = now;
     };

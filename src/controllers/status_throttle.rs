@@ -186,7 +186,7 @@ mod tests {
             let mut throttle = StatusThrottle::default();
             let start = Instant::now();
             assert_ne!(throttle.due(wait, start), Now);
-            // What it told of is over, and nothing of it needs to be told.
+            // What it announced is over, and needs no status.
             assert_eq!(throttle.due(Nothing, start + ms(10)), Never);
             assert_eq!(throttle, StatusThrottle::default(), "{wait:?} leaves nothing behind");
             assert_ne!(throttle.due(wait, start + ms(60_000)), Now, "{wait:?}");

@@ -46,7 +46,7 @@ use vidra_core::{
 };
 
 use baseline::Base;
-use contents::{Asker, Contents, is_within, wait_for};
+use contents::{Asker, Contents, is_within};
 pub use evidence::Secrecy;
 pub use facts::MemberFacts;
 pub use generations::{Generations, Later};
@@ -149,7 +149,7 @@ impl Records {
         self.inner.lock().owners.health(owner).map(|own| own.rules().clone()).unwrap_or_default()
     }
 
-    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see [`Records::unread`].
+    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see [`Records::unfed`].
     pub fn feed_by(&self, owner: &OwnerHash, rules: Arc<FeedbackRules>) {
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
             known.feed_by(rules);
@@ -366,7 +366,7 @@ impl Records {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let declared = declared.get(key);
             let record = inner.objects.get_mut(key)?;
-            let opens = asker.standing(key, record).awaited(wait_for(declared)).opens;
+            let opens = asker.standing(key, record, declared).opens;
             Some((key.clone(), record.plan_view(owner, declared, spared, opens)))
         })
         .collect()
@@ -397,8 +397,7 @@ impl Records {
         for key in keys {
             let declared = declared.as_mut().and_then(|declared| declared.get(key));
             let record = inner.objects.get(key);
-            let standing = |record| asker.standing(key, record).awaited(wait_for(declared));
-            each(key, record.map(|record| record.seen(owner, standing(record))));
+            each(key, record.map(|record| record.seen(owner, asker.standing(key, record, declared))));
         }
     }
 

@@ -200,7 +200,10 @@ fn what_a_member_says_of_what_it_refuses_is_told_without_the_values_that_it_quot
         world.target_when("text", "berlin", "the hub itself refuses", own).await;
 
         let all = said(&world, &logs).await;
-        assert!(all.contains("reconcile") && all.contains("4711"), "the right things are searched");
+        assert!(
+            all.contains("vidra_target::execution") && all.contains("4711"),
+            "the right things are searched"
+        );
         silent_of(&all, [declared.0, declared.1, PIN.to_string().as_str()]);
         for name in ["number", "gadget", "text", "service"] {
             world.remove(name).await;

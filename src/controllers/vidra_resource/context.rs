@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use tokio::sync::OnceCell;
-use vidra_api::{VidraResource, VidraTarget, names::OwnerHash};
+use vidra_api::{VidraResource, VidraResourceStatus, VidraTarget, find, names::OwnerHash, set_condition};
 use vidra_core::status::{Problem, Reason};
 
 use crate::{
@@ -76,6 +76,25 @@ impl Context<'_> {
 
     pub(super) fn warn(&self, reason: Reason, message: &str) {
         self.hub.events.say(self.resource, Severity::Warning, reason, message);
+    }
+
+    /// Puts a complaint under a condition of its own, or takes that out again where there is none; reason and message, where
+    /// the condition did not say so before.
+    pub(super) fn put_complaint(
+        &self,
+        status: &mut VidraResourceStatus,
+        condition: &str,
+        complaint: Option<(Reason, String)>,
+    ) -> Option<(Reason, String)> {
+        let Some((reason, message)) = complaint else {
+            status.conditions.retain(|one| one.type_ != condition);
+            return None;
+        };
+        let is_news = find(&status.conditions, condition).is_none_or(|known| known.message != message);
+        let generation = self.resource.metadata.generation;
+        let (conditions, now) = (&mut status.conditions, self.hub.clock.time());
+        set_condition(conditions, condition, true, reason.as_str(), &message, generation, now);
+        is_news.then_some((reason, message))
     }
 
     /// Has a bounded number of these under way at once, each whatever becomes of the others; what comes of them, in their

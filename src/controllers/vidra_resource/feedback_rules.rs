@@ -1,6 +1,6 @@
 //! Rules of `spec.statusFeedback` that cannot be used, and those that match nothing that is declared.
 
-use vidra_api::{VidraResourceStatus, condition::FEEDBACK_INCOMPLETE, find, set_condition};
+use vidra_api::{VidraResourceStatus, condition::FEEDBACK_INCOMPLETE};
 use vidra_core::{feedback, status::Reason};
 
 use super::context::Context;
@@ -14,22 +14,14 @@ pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed) -> Option<(Reason,
     feedback::complaint(&own.problems, &own.rules.without_match(declared))
 }
 
-/// Puts it into the status, or takes it out again. While nobody knows what is declared it stays as it was.
+/// Puts it into the status, or takes it out again. While it is not known what is declared it stays as it was.
 pub(super) fn warn(
     ctx: &Context<'_>,
     complaint: Option<Option<(Reason, String)>>,
     status: &mut VidraResourceStatus,
 ) {
     let Some(complaint) = complaint else { return };
-    let Some((reason, message)) = complaint else {
-        status.conditions.retain(|condition| condition.type_ != FEEDBACK_INCOMPLETE);
-        return;
-    };
-    let known = find(&status.conditions, FEEDBACK_INCOMPLETE);
-    if known.is_none_or(|known| known.message != message) {
+    if let Some((reason, message)) = ctx.put_complaint(status, FEEDBACK_INCOMPLETE, complaint) {
         ctx.warn(reason, &message);
     }
-    let generation = ctx.resource.metadata.generation;
-    let (conditions, now) = (&mut status.conditions, ctx.hub.clock.time());
-    set_condition(conditions, FEEDBACK_INCOMPLETE, true, reason.as_str(), &message, generation, now);
 }

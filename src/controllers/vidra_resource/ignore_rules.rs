@@ -1,8 +1,6 @@
 //! Rules of `spec.drift.ignore` that cannot be read, and those that match nothing on any member.
 
-use vidra_api::{
-    VidraResourceStatus, condition::IGNORE_UNMATCHED, find, set_condition, target::Desired as Wish,
-};
+use vidra_api::{VidraResourceStatus, condition::IGNORE_UNMATCHED, target::Desired as Wish};
 use vidra_core::{
     ignore::{self, Rules, Unused},
     status::{Problem, Reason},
@@ -20,18 +18,10 @@ pub(super) fn rule_error(ctx: &Context<'_>) -> Option<Problem> {
 /// it stays as it was.
 pub(super) fn warn(ctx: &Context<'_>, status: &mut VidraResourceStatus) {
     let Some(unused) = unused_rules(ctx) else { return };
-    let spec = &ctx.resource.spec.drift;
-    let Some((reason, message)) = ignore::complaint(&unused, spec) else {
-        status.conditions.retain(|condition| condition.type_ != IGNORE_UNMATCHED);
-        return;
-    };
-    let known = find(&status.conditions, IGNORE_UNMATCHED);
-    if known.is_none_or(|known| known.message != message) {
+    let complaint = ignore::complaint(&unused, &ctx.resource.spec.drift);
+    if let Some((_, message)) = ctx.put_complaint(status, IGNORE_UNMATCHED, complaint) {
         ctx.warn(Reason::IgnoreUnmatched, &message);
     }
-    let generation = ctx.resource.metadata.generation;
-    let (conditions, now) = (&mut status.conditions, ctx.hub.clock.time());
-    set_condition(conditions, IGNORE_UNMATCHED, true, reason.as_str(), &message, generation, now);
 }
 
 /// What matches nothing in every target that has looked by the rules of now. `None`: nobody knows.

@@ -32,9 +32,12 @@ pub(super) async fn desired_state(
 /// members are, and what Ready means, for all.
 fn reaches_hub(ctx: &Context<'_>, session: &Session, desired: &Desired) -> Option<Delivery> {
     let (own, hub) = (&*ctx.hub.settings.namespace, ctx.hub.identity.cluster.as_ref()?);
+    // The cheap question first: for nearly all members it is the only one.
+    if session.state().answering().is_none_or(|who| who.uid != *hub) {
+        return None;
+    }
     let within = desired.objects.keys().find(|key| *key.namespace == *own)?;
-    let is_hub = session.state().answering().is_some_and(|who| who.uid == *hub);
-    is_hub.then(|| Delivery::Failed {
+    Some(Delivery::Failed {
         reason: Reason::HubNamespace,
         message: format!(
             "{within} would go into {own}, the namespace of this hub, and cluster {} is the hub's own: nothing is delivered. \

@@ -154,9 +154,8 @@ impl Contents {
 
     /// How an object is for an owner.
     pub(super) fn standing<'a>(&'a self, owner: &'a OwnerHash, key: &ObjectKey) -> Option<Standing<'a>> {
-        let standing = Asker::new(&self.owners, owner).standing(key, self.objects.get(key)?);
         let declared = self.owners.get(owner).and_then(|known| known.declared(key));
-        Some(standing.awaited(wait_for(declared)))
+        Some(Asker::new(&self.owners, owner).standing(key, self.objects.get(key)?, declared))
     }
 }
 
@@ -172,8 +171,13 @@ impl<'a> Asker<'a> {
         Self { hash, owner: owners.get(hash), now: Instant::now() }
     }
 
-    /// How an object is for the owner: by its own rules, where these are about it.
-    pub(super) fn standing<'r>(&self, key: &ObjectKey, record: &'r Record) -> Standing<'r>
+    /// How an object is for the owner, who declares it so: by its own rules, where these are about it.
+    pub(super) fn standing<'r>(
+        &self,
+        key: &ObjectKey,
+        record: &'r Record,
+        declared: Option<&Declared>,
+    ) -> Standing<'r>
     where
         'a: 'r,
     {
@@ -181,13 +185,9 @@ impl<'a> Asker<'a> {
         let own = self.owner.and_then(|owner| owner.health.as_deref());
         let own = own.filter(|_| record.is_proved(self.hash));
         let own = own.and_then(|own| own.standing(key, self.now, was_ready));
-        own.unwrap_or_else(|| Standing::of(&record.judged, self.now, was_ready))
+        let standing = own.unwrap_or_else(|| Standing::of(&record.judged, self.now, was_ready));
+        standing.awaited(declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for))
     }
-}
-
-/// What is waited for of an object that is declared so.
-pub(super) fn wait_for(declared: Option<&Declared>) -> WaitFor {
-    declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for)
 }
 
 /// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see

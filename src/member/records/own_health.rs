@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::Value;
+use tokio::time::Instant;
 use vidra_core::{
     directives::WaitFor,
     health::{
@@ -11,8 +12,6 @@ use vidra_core::{
     },
     object::ObjectKey,
 };
-
-use tokio::time::Instant;
 
 use super::{assessment::Assessment, facts::Circumstances};
 use crate::desired::Desired;
@@ -173,7 +172,7 @@ impl OwnHealth {
         judged.or_else(|| (!self.inherits).then_some(Standing::not_yet(NOT_JUDGED)))
     }
 
-    /// What the CRD of its kind declares may say otherwise than a rule of its own did, and is not known yet.
+    /// What the CRD of its kind declares may contradict what a rule of its own said, and is not known yet.
     pub(super) fn is_unread(&self, key: &ObjectKey) -> bool {
         self.verdicts.get(key).is_some_and(|(_, judged)| judged.unread)
     }

@@ -21,9 +21,11 @@ use vidra_api::{
 };
 
 use crate::{
+    first_of::more,
     health::{
         expression::{Expression, Stop, View},
         rule::{Groups, RuleError, RuleText},
+        rules::short,
     },
     object::ObjectKey,
     status::Reason,
@@ -248,16 +250,13 @@ fn compile(nth: usize, written: &FeedbackRule, problems: &mut Vec<String>) -> Ve
 
 fn digest(written: &[FeedbackRule]) -> Option<String> {
     let text = serde_json::to_vec(written).ok().filter(|_| !written.is_empty())?;
-    Some(Sha256::digest(text).iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+    Some(short(&Sha256::digest(text)))
 }
 
 /// What is wrong with rules: those that cannot be used, else those that are about nothing that is declared. Each with how
 /// many more there are.
 pub fn complaint(problems: &[String], unmatched: &[usize]) -> Option<(Reason, String)> {
-    let more = |count: usize| match count {
-        0 | 1 => String::new(),
-        count => format!("; and {} more", count - 1),
-    };
+    let more = |count: usize| more(count - 1, |more| format!("; and {more} more"));
     if let Some(first) = problems.first() {
         return Some((Reason::FeedbackInvalid, format!("{first}{}", more(problems.len()))));
     }

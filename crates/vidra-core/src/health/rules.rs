@@ -154,7 +154,7 @@ impl Rules {
 }
 
 /// 12 hex digits of a hash.
-fn short(hash: &[u8]) -> String {
+pub(crate) fn short(hash: &[u8]) -> String {
     hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 

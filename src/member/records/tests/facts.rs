@@ -10,7 +10,7 @@ fn widget() -> Gvk {
     Gvk::new("example.com", "v1", "Widget")
 }
 
-/// A widget at a generation that the hub applied at 10:00:`applied`, and its controller told of at 10:00:00.
+/// A widget at a generation that the hub applied at 10:00:`applied`, and its controller reported at 10:00:00.
 fn one(version: u64, generation: u64, applied: &str, phase: &str) -> Live {
     let manager = format!("vidra/h1/{NAMESPACE}/{RESOURCE}");
     let label = owner().label_key();

@@ -116,7 +116,7 @@ impl Expression {
         }
     }
 
-    /// What it gives, to be shown: at most so many bytes, and lists and maps so deep within each other.
+    /// What it gives, to be shown: at most that many bytes, with lists and maps at most that deep.
     pub(crate) fn output(&self, view: &View<'_>, bytes: usize, depth: usize) -> Result<Output, Stop> {
         Ok(Output::of(&self.value(view)?, bytes, depth))
     }

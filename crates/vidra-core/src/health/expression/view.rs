@@ -28,13 +28,13 @@ impl<'a> View<'a> {
 
     /// The same, and of metadata only what nobody minds to see shown.
     pub(crate) fn for_showing(live: &'a Value) -> View<'a> {
-        let view = View::new(live);
-        let metadata = view.root("metadata").and_then(Value::as_object);
-        let shown =
-            metadata.into_iter().flatten().filter(|(name, _)| SHOWN_METADATA.contains(&name.as_str()));
-        let shown = shown.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let metadata = Some(Value::Object(shown));
-        View { metadata, ..view }
+        let mut view = View::new(live);
+        let mut shown = match view.metadata.take() {
+            Some(Value::Object(copy)) => copy,
+            _ => live["metadata"].as_object().cloned().unwrap_or_default(),
+        };
+        shown.retain(|name, _| SHOWN_METADATA.contains(&name.as_str()));
+        View { metadata: Some(Value::Object(shown)), ..view }
     }
 
     /// A top-level field.
