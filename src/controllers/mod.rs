@@ -186,7 +186,7 @@ impl Hub {
     /// Whether a status of this key that has this to tell may be written now. Not a mere question: `false` queues the key for
     /// when it may.
     fn status_is_due(&self, key: &Key, news: News) -> bool {
-        let due = self.state.lock().change(key, |state| state.throttle.due(news, Instant::now()));
+        let due = self.state.lock().status_due(key, news, Instant::now());
         if let Due::In(wait) = due {
             self.queue.add_after(key.clone(), wait);
         }

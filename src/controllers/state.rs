@@ -16,7 +16,7 @@ use super::{
     member_cluster::counts::Settling,
     revoke::Approved,
     status_fallback::Whole,
-    status_throttle::StatusThrottle,
+    status_throttle::{Due, News, StatusThrottle, ValueTurns},
     vidra_resource::{KeptRevision, RevisionUse},
     vidra_target::Undeclared,
     write_refusal::Failures,
@@ -30,6 +30,7 @@ const CORRECTIONS_MAX: usize = 20;
 #[derive(Default)]
 pub struct ControllerState {
     keys: BTreeMap<Key, KeyState>,
+    value_turns: ValueTurns,
     targets: BTreeMap<TargetKey, TargetState>,
     resources: BTreeMap<ResourceKey, ResourceState>,
     members: BTreeMap<String, MemberState>,
@@ -129,6 +130,14 @@ impl TargetState {
 }
 
 impl ControllerState {
+    /// When a status of this key is written that has this to tell.
+    pub(super) fn status_due(&mut self, key: &Key, news: News, now: Instant) -> Due {
+        let mut turns = std::mem::take(&mut self.value_turns);
+        let due = self.change(key, |state| state.throttle.due(news, now, &mut turns));
+        self.value_turns = turns;
+        due
+    }
+
     /// What is remembered of a VidraTarget, if anything is.
     pub(super) fn target(&self, key: &TargetKey) -> Option<&TargetState> {
         self.targets.get(key)
@@ -255,7 +264,6 @@ fn change_entry<K: Clone + Ord, S: Default + PartialEq, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::status_throttle::News;
 
     #[test]
     fn nothing_is_remembered_of_resources_and_members_that_are_gone() {
@@ -273,7 +281,7 @@ mod tests {
             state.member_mut(&format!("member-{nth}")).judged = true;
             let member = Key::Cluster(format!("member-{nth}").as_str().into());
             for key in [Key::Resource(resource(nth)), member] {
-                state.change(&key, |state| state.throttle.due(News::Passing, Instant::now()));
+                state.status_due(&key, News::Passing, Instant::now());
             }
         }
         assert_eq!(state.keys.len(), 20_000);

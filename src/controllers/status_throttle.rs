@@ -13,6 +13,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// A status of which only what came back from a member is news is written so long after the last at the earliest.
 const BETWEEN_VALUES: Duration = Duration::from_secs(10);
 
+/// Statuses of which only values are news begin so long after one another, of all targets together.
+const BETWEEN_TURNS: Duration = Duration::from_millis(100);
+
 /// What a status has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
@@ -49,14 +52,31 @@ pub(super) struct StatusThrottle {
     settling: Option<Instant>,
     /// One kept its distance since that was asked last.
     deferred: bool,
+    /// The turn of values that wait for it.
+    turn: Option<Instant>,
+}
+
+/// The turns of statuses of which only values are news: members whose values all change at once leave the hub's API to
+/// other work.
+#[derive(Debug, Default)]
+pub(super) struct ValueTurns {
+    next: Option<Instant>,
+}
+
+impl ValueTurns {
+    fn take(&mut self, now: Instant) -> Instant {
+        let turn = self.next.map_or(now, |next| next.max(now));
+        self.next = Some(turn + BETWEEN_TURNS);
+        turn
+    }
 }
 
 impl StatusThrottle {
     /// When a status is written that has this to tell.
-    pub(super) fn due(&mut self, news: News, now: Instant) -> Due {
+    pub(super) fn due(&mut self, news: News, now: Instant, turns: &mut ValueTurns) -> Due {
         match news {
             News::Nothing => {
-                self.settling = None;
+                (self.settling, self.turn) = (None, None);
                 return Due::Never;
             }
             News::Passing | News::Followed => {
@@ -70,6 +90,10 @@ impl StatusThrottle {
                 self.settling = None;
                 if let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_VALUES, sent, now)) {
                     return Due::In(rest);
+                }
+                let turn = *self.turn.get_or_insert_with(|| turns.take(now));
+                if turn > now {
+                    return Due::In(turn - now);
                 }
             }
             News::Lasting => {}
@@ -87,7 +111,7 @@ impl StatusThrottle {
     /// API, and its answer may have taken long: the next one keeps its distance from this moment.
     pub(super) fn sent(&mut self, now: Instant) {
         self.sent = Some(now);
-        self.settling = None;
+        (self.settling, self.turn) = (None, None);
     }
 
     /// One was sent a moment ago.
@@ -117,10 +141,11 @@ mod tests {
     /// What each status had to tell, when, and when it was to be written; what was due was sent at once.
     #[track_caller]
     fn decides(table: &[(u64, News, Due)]) {
-        let (mut throttle, start) = (StatusThrottle::default(), Instant::now());
+        let (mut throttle, mut turns, start) =
+            (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         for (at, news, due) in table {
             let now = start + ms(*at);
-            assert_eq!(throttle.due(*news, now), *due, "{news:?} at {at} ms");
+            assert_eq!(throttle.due(*news, now, &mut turns), *due, "{news:?} at {at} ms");
             if *due == Due::Now {
                 throttle.sent(now);
             }
@@ -181,28 +206,49 @@ mod tests {
     }
 
     #[test]
+    fn values_of_many_are_written_one_after_another_and_keep_nothing_else() {
+        let (mut turns, start) = (ValueTurns::default(), Instant::now());
+        let mut all: Vec<_> = (0..1000).map(|_| StatusThrottle::default()).collect();
+        for (nth, throttle) in (0_u64..).zip(&mut all) {
+            let due = if nth == 0 { Now } else { In(ms(100 * nth)) };
+            assert_eq!(throttle.due(Values, start, &mut turns), due, "{nth}");
+            // Whoever asks again keeps its turn.
+            assert_eq!(throttle.due(Values, start, &mut turns), due, "{nth}");
+        }
+        let last = &mut all[999];
+        assert_eq!(last.due(Lasting, start, &mut turns), Now);
+        last.sent(start);
+        // What went along has no turn any more.
+        assert_eq!(last.due(Values, start + ms(10_000), &mut turns), In(ms(90_000)));
+        assert_eq!(all[998].due(Values, start + ms(99_800), &mut turns), Now);
+        assert_eq!(StatusThrottle::default().due(Values, start + ms(200_000), &mut turns), Now);
+    }
+
+    #[test]
     fn the_time_that_one_waited_is_not_taken_off_anothers() {
         for wait in [Passing, Followed] {
-            let mut throttle = StatusThrottle::default();
+            let (mut throttle, mut turns) = (StatusThrottle::default(), ValueTurns::default());
             let start = Instant::now();
-            assert_ne!(throttle.due(wait, start), Now);
+            assert_ne!(throttle.due(wait, start, &mut turns), Now);
             // What it announced is over, and needs no status.
-            assert_eq!(throttle.due(Nothing, start + ms(10)), Never);
+            assert_eq!(throttle.due(Nothing, start + ms(10), &mut turns), Never);
             assert_eq!(throttle, StatusThrottle::default(), "{wait:?} leaves nothing behind");
-            assert_ne!(throttle.due(wait, start + ms(60_000)), Now, "{wait:?}");
+            assert_ne!(throttle.due(wait, start + ms(60_000), &mut turns), Now, "{wait:?}");
         }
     }
 
     #[test]
     fn the_next_keeps_its_distance_from_the_answer_and_that_is_told_once() {
-        let (mut throttle, start) = (StatusThrottle::default(), Instant::now());
-        assert_eq!(throttle.due(Lasting, start), Now);
+        let (mut throttle, mut turns, start) =
+            (StatusThrottle::default(), ValueTurns::default(), Instant::now());
+        let mut due = |throttle: &mut StatusThrottle, at| throttle.due(Lasting, start + ms(at), &mut turns);
+        assert_eq!(due(&mut throttle, 0), Now);
         throttle.sent(start + ms(700));
         assert!(throttle.is_fresh(start + ms(1699)) && !throttle.is_fresh(start + ms(1700)));
         assert!(!throttle.take_deferred());
-        assert_eq!(throttle.due(Lasting, start + ms(1000)), In(ms(700)));
+        assert_eq!(due(&mut throttle, 1000), In(ms(700)));
         assert!(throttle.take_deferred() && !throttle.take_deferred());
-        assert_eq!(throttle.due(Lasting, start + ms(1700)), Now);
+        assert_eq!(due(&mut throttle, 1700), Now);
         assert!(!throttle.take_deferred());
     }
 }

@@ -5,11 +5,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use vidra_core::{
-    feedback::{Extract, Matches, Rules},
+    feedback::{Extract, Matches, ROOM, Rules},
     object::ObjectKey,
 };
 
 use crate::desired::Desired;
+
+/// Most bytes of values that are kept of the objects of an owner: twice what a status has room for, so that what is behind it
+/// shows as soon as what is before it shrinks.
+const KEPT: usize = 2 * ROOM;
 
 /// See the module.
 pub(super) struct OwnFeedback {
@@ -44,13 +48,38 @@ impl OwnFeedback {
 
     /// Reads a live object that is the owner's; whether its target is to be told.
     pub(super) fn read(&mut self, key: &ObjectKey, live: &Value) -> bool {
-        let Some(known) = self.extracts.get_mut(key) else { return false };
-        let now = self.rules.extract(key, live);
+        let Some(known) = self.extracts.get(key) else { return false };
+        let mut now = self.rules.extract(key, live);
+        if self.size_before(key) + now.size() > KEPT {
+            now = now.cut();
+        }
         if known.as_ref() == Some(&now) {
             return false;
         }
-        *known = Some(now);
+        let grows = known.as_ref().map_or(0, Extract::size) < now.size();
+        self.extracts.insert(key.clone(), Some(now));
+        if grows {
+            self.cut();
+        }
         !std::mem::replace(&mut self.is_news, true)
+    }
+
+    /// What the values of all objects before this one take.
+    fn size_before(&self, key: &ObjectKey) -> usize {
+        let before = self.matched.objects.iter().take_while(|one| *one != key);
+        before.filter_map(|one| self.extracts.get(one)?.as_ref()).map(Extract::size).sum()
+    }
+
+    /// Those behind what is kept lose their values: they have no room in the status either.
+    fn cut(&mut self) {
+        let mut size = 0;
+        for key in &self.matched.objects {
+            let Some(Some(extract)) = self.extracts.get_mut(key) else { continue };
+            if size + extract.size() > KEPT {
+                *extract = std::mem::take(extract).cut();
+            }
+            size += extract.size();
+        }
     }
 
     /// The object is not, or no more, the owner's.
@@ -78,5 +107,56 @@ impl OwnFeedback {
     /// What was taken is written later, and what changes until then goes along.
     pub(super) fn hold(&mut self) {
         self.is_news = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use vidra_api::{FeedbackExpression, FeedbackRule};
+    use vidra_core::{feedback::gather, object::Gvk};
+
+    use super::*;
+
+    fn key(nth: usize) -> ObjectKey {
+        ObjectKey::new(&Gvk::new("example.com", "v1", "Gadget"), "shop", &format!("g{nth}"))
+    }
+
+    fn live(size: usize) -> Value {
+        json!({"status": {"text": "x".repeat(size)}})
+    }
+
+    #[test]
+    fn values_beyond_twice_the_room_of_a_status_are_not_kept_whatever_comes_first() {
+        let rule = FeedbackRule {
+            api_version: "example.com/v1".into(),
+            kind: "Gadget".into(),
+            values: vec![FeedbackExpression { name: "text".into(), expression: "status.text".into() }],
+            ..FeedbackRule::default()
+        };
+        let (rules, _) = Rules::read(&[rule]);
+        let matched = rules.matches((0..10).map(key).collect::<Vec<_>>().iter());
+        let extracts = matched.objects.iter().map(|key| (key.clone(), None)).collect();
+        let desired = Arc::default();
+        let mut own = OwnFeedback { rules: Arc::new(rules), desired, matched, extracts, is_news: false };
+        let kept = |own: &OwnFeedback| {
+            let sizes = own.extracts.values().flatten().map(Extract::size);
+            sizes.filter(|size| *size > 0).count()
+        };
+        // The last comes first.
+        for nth in (0..10).rev() {
+            assert!(own.read(&key(nth), &live(950)) || nth < 9, "{nth}");
+        }
+        assert_eq!(kept(&own), 4);
+        assert!(own.size_before(&key(9)) <= KEPT);
+        own.take().0.for_each(drop);
+        assert!(!own.read(&key(9), &live(940)), "what has no room is no news");
+        assert!(own.read(&key(1), &live(10)));
+        own.take().0.for_each(drop);
+        assert!(own.read(&key(4), &live(900)));
+        assert_eq!(kept(&own), 5);
+        let (all, beyond) = own.take();
+        let told = gather(all.filter_map(|(key, extract)| Some((key, extract?))), beyond);
+        assert_eq!((told.objects.len(), told.left_out), (2, 8));
     }
 }

@@ -74,6 +74,8 @@ pub struct Matches {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extract {
     values: Vec<FeedbackValue>,
+    /// What they take, in bytes of JSON.
+    size: usize,
     /// How many values are left out.
     left_out: usize,
     /// Which is the first of them, and why.
@@ -84,7 +86,22 @@ impl Extract {
     /// Of an object of which nothing may be written anywhere.
     pub fn redaction() -> Self {
         let why = Some("is of a kind that the setting redact protects".to_owned());
-        Self { values: Vec::new(), left_out: 1, why }
+        Self { left_out: 1, why, ..Self::default() }
+    }
+
+    /// What its values take, in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The same without its values: there is no room to keep them.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.size = 0;
+        for value in std::mem::take(&mut self.values) {
+            self.leave_out(&value.name, gather::NO_ROOM);
+        }
+        self
     }
 
     fn has(&self, name: &str) -> bool {
@@ -155,13 +172,13 @@ impl Rules {
     /// What they give for a live object. Of two values of one name the first counts; where a field is missing there is
     /// none.
     pub fn extract(&self, key: &ObjectKey, live: &Value) -> Extract {
-        let (mut extract, mut room, mut tries) = (Extract::default(), ROOM, 0);
+        let (mut extract, mut tries) = (Extract::default(), 0);
         let view = View::for_showing(live);
         for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
             match &rule.values {
                 Values::Builtin(kind) => {
                     let all = kind.values(live).into_iter();
-                    all.for_each(|(name, json)| keep(&mut extract, &mut room, name, Ok(json)));
+                    all.for_each(|(name, json)| keep(&mut extract, name, Ok(json)));
                 }
                 Values::Own(all) => all.iter().for_each(|(name, expression)| {
                     if extract.has(name) {
@@ -173,7 +190,7 @@ impl Rules {
                         true => value::evaluate(expression, &view),
                         false => Err(TOO_MANY.to_owned()),
                     };
-                    keep(&mut extract, &mut room, name, given);
+                    keep(&mut extract, name, given);
                 }),
             }
         }
@@ -182,7 +199,7 @@ impl Rules {
 }
 
 /// Takes what an expression gave, if it is of a form that is told and there is room.
-fn keep(extract: &mut Extract, room: &mut usize, name: &str, given: Result<Option<Value>, String>) {
+fn keep(extract: &mut Extract, name: &str, given: Result<Option<Value>, String>) {
     if extract.has(name) {
         return;
     }
@@ -192,12 +209,12 @@ fn keep(extract: &mut Extract, room: &mut usize, name: &str, given: Result<Optio
         Ok(None) => {}
         Err(why) => extract.leave_out(name, why),
         Ok(Some(_)) if extract.values.len() >= OBJECT_VALUES_MAX => extract.leave_out(name, TOO_MANY),
-        Ok(Some(value)) => match room.checked_sub(value::size(&value)) {
-            Some(left) => {
-                *room = left;
+        Ok(Some(value)) => match extract.size + value::size(&value) {
+            size if size <= ROOM => {
+                extract.size = size;
                 extract.values.push(value);
             }
-            None => extract.leave_out(name, gather::NO_ROOM),
+            _ => extract.leave_out(name, gather::NO_ROOM),
         },
     }
 }

@@ -35,7 +35,7 @@ fn key(group: &str, kind: &str, name: &str) -> ObjectKey {
 
 /// The values of one object, as JSON without their names; what is left out.
 fn values(rules: &Rules, key: &ObjectKey, live: &Value) -> (Value, usize, Option<String>) {
-    let Extract { values, left_out, why } = rules.extract(key, live);
+    let Extract { values, left_out, why, .. } = rules.extract(key, live);
     let told = values.iter().map(|value| {
         let mut json = json!(value);
         let name = json.as_object_mut().unwrap().remove("name").unwrap();
