@@ -32,7 +32,10 @@ use std::{
 
 use kube::{Client, core::ApiResource};
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use vidra_api::{MemberWatches, VidraTarget, names::HubId};
 use vidra_core::{
@@ -92,6 +95,8 @@ pub struct Informers {
     page: u32,
     tuning: Arc<Tuning>,
     health: Arc<HealthRules>,
+    /// One place is listed at a time because rules have changed.
+    rejudges: Semaphore,
     faults: FaultReporter,
     tasks: TaskTracker,
     /// Why one of them could not start, where that is to end the contact.
@@ -134,6 +139,7 @@ impl Informers {
             page: deps.limits.page,
             tuning: deps.tuning.clone(),
             health: deps.health.clone(),
+            rejudges: Semaphore::new(1),
             tasks,
             startup: watch::Sender::new(None),
             stop,

@@ -66,8 +66,14 @@ pub struct Object<'a> {
 
 /// Follows until it is dropped; `most` objects in a page of a list.
 pub async fn follow(wire: &Wire, most: u32, rng: &dyn Rng, mut tell: impl FnMut(News<'_>) + Send) {
-    let mut course =
-        Course { size: most, most, highest: 0, reached: Instant::now(), pauses: Pauses::default() };
+    let mut course = Course {
+        size: most,
+        most,
+        highest: 0,
+        named: 0,
+        named_at: Instant::now(),
+        pauses: Pauses::default(),
+    };
     loop {
         let ended = match course.list(wire, &mut tell).await {
             Ok(version) => match course.watch(wire, version, rng, &mut tell).await {
@@ -85,10 +91,12 @@ struct Course {
     /// Objects in the next page.
     size: u32,
     most: u32,
-    /// The highest resourceVersion that was seen.
+    /// The highest resourceVersion up to which all was told.
     highest: u64,
-    /// When the server was as far as that.
-    reached: Instant,
+    /// The highest that the server has named, and when: one that is not as far afterwards was restored, though no watch has
+    /// told of what is lost.
+    named: u64,
+    named_at: Instant,
     pauses: Pauses,
 }
 
@@ -113,16 +121,21 @@ impl Course {
             tell(News::Restored);
             return std::future::pending().await;
         }
-        (self.highest, self.reached) = (number, Instant::now());
+        self.highest = number;
+        self.note_named(number);
         self.pauses.reset();
         tell(News::Complete(number));
         Ok(version)
     }
 
-    /// A list names this version: no server comes from the highest one that was seen to it by writes.
+    /// A list names this version: no server comes from the highest one that it has named to it by writes.
     fn was_restored(&self, number: u64) -> bool {
-        let grows = GROWS_MOST.saturating_mul(self.reached.elapsed().as_secs() + 1);
-        self.highest > 0 && (number < self.highest || number - self.highest > grows)
+        let grows = GROWS_MOST.saturating_mul(self.named_at.elapsed().as_secs() + 1);
+        self.named > 0 && (number < self.named || number - self.named > grows)
+    }
+
+    fn note_named(&mut self, number: u64) {
+        (self.named, self.named_at) = (self.named.max(number), Instant::now());
     }
 
     /// Watches, one session after another, until a list is due. An error: nothing can be seen.
@@ -159,7 +172,7 @@ impl Course {
                     }
                 },
             }
-            if let Err(error) = self.reaches(wire, &version, rng, tell).await {
+            if let Err(error) = self.reaches(wire, rng, tell).await {
                 return Some(error).filter(|error| error.class != Class::Expired);
             }
         }
@@ -170,7 +183,6 @@ impl Course {
     async fn reaches(
         &mut self,
         wire: &Wire,
-        version: &str,
         rng: &dyn Rng,
         tell: &mut (impl FnMut(News<'_>) + Send),
     ) -> Result<(), CallError> {
@@ -178,14 +190,18 @@ impl Course {
             return Ok(());
         }
         loop {
-            match wire.reaches(version, PAGE_WITHIN).await {
+            match wire.reaches(self.named, PAGE_WITHIN).await {
                 Err(error)
                     if matches!(error.class, Class::Transport | Class::Server | Class::Throttled(_)) =>
                 {
                     tell(News::Failed(&error));
                     self.pauses.pause(rng).await;
                 }
-                answer => return answer,
+                Ok(number) if self.was_restored(number) => {
+                    let message = "the server is further than writes bring it".to_owned();
+                    return Err(CallError { class: Class::Expired, message });
+                }
+                answer => return answer.map(|number| self.note_named(number)),
             }
         }
     }
@@ -241,7 +257,7 @@ impl Course {
     fn reach(&mut self, reached: String, version: &mut String) -> u64 {
         if !reached.is_empty() {
             self.highest = self.highest.max(reached.parse().unwrap_or(0));
-            self.reached = Instant::now();
+            self.note_named(self.highest);
             *version = reached;
         }
         self.highest
@@ -368,6 +384,7 @@ mod tests {
             (vec![Expired, Reaches(1_500_000), Tells(1_500_001)], false),
             (vec![Expired, Reaches(BUMPED)], true),
             (vec![Breaks, Reaches(BUMPED), Expired, Reaches(BUMPED)], true),
+            (vec![Breaks, Reaches(500), Expired, Reaches(300)], true),
         ] {
             assert_eq!(notices(&answers).await.0, restored, "{answers:?}");
         }
@@ -389,6 +406,9 @@ mod tests {
             // Nobody closes its watch.
             (vec![Silent(101), Reaches(101), Tells(102)], false),
             (vec![Silent(101), Reaches(60)], true),
+            // It is as far as the watch was, and not as far as it has said since.
+            (vec![Breaks, Reaches(500), Breaks, Reaches(300)], true),
+            (vec![Breaks, Reaches(500), Ends(20), Reaches(500), Tells(501)], false),
         ] {
             let calls = 1 + answers.len() + usize::from(restored);
             assert_eq!(notices(&answers).await, (restored, calls), "{answers:?}");

@@ -253,22 +253,21 @@ impl Wire {
         self.begin(request, within).await
     }
 
-    /// Whether the server is as far as this resourceVersion. It is asked how far it is: asked whether it has that version, one
+    /// How far the server is, at least as far as this resourceVersion. It is asked how far it is: asked whether it has that version, one
     /// that was restored would wait until it has come so far again, by other changes.
     ///
     /// # Errors
     /// [`Class::Expired`]: it is not.
-    pub async fn reaches(&self, version: &str, within: Duration) -> Result<(), CallError> {
+    pub async fn reaches(&self, least: u64, within: Duration) -> Result<u64, CallError> {
         let params = self.params.clone().limit(1);
         let asked = self.begin(Request::new(self.path.as_str()).list(&params), within).await?;
         let text = asked.read(within).await?;
-        let number = |version: &str| version.parse::<u64>().ok();
-        let is = number(Page::read(&text)?.version());
-        if is.zip(number(version)).is_some_and(|(is, was)| is < was) {
+        let Ok(is) = Page::read(&text)?.version().parse() else { return Ok(least) };
+        if is < least {
             let message = "the server is not as far as it was".to_owned();
             return Err(CallError { class: Class::Expired, message });
         }
-        Ok(())
+        Ok(is)
     }
 
     async fn begin(

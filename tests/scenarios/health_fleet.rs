@@ -47,15 +47,17 @@ fn waves(late: &str) -> String {
 
 /// Waits until kinds have been listed for a change of rules.
 async fn listed(world: &World, mark: &Mark) {
-    wait_for("a list of gadgets", SOON, async || {
-        let all = world.requests("berlin", mark);
-        if all.iter().any(|one| one.verb == "list" && one.resource == "gadgets") {
-            Ok(())
-        } else {
-            Err("none".to_owned())
-        }
+    wait_for("a list of gadgets", SOON, async || match asked(world, "list", mark) {
+        0 => Err("none".to_owned()),
+        _ => Ok(()),
     })
     .await;
+}
+
+/// How many calls were of this verb and about gadgets.
+fn asked(world: &World, verb: &str, mark: &Mark) -> usize {
+    let all = world.requests("berlin", mark).into_iter();
+    all.filter(|one| one.verb == verb && one.resource == "gadgets").count()
 }
 
 fn digest(target: &VidraTarget) -> Option<String> {
@@ -165,6 +167,7 @@ fn a_change_of_the_fleets_rules_alone_applies_nothing_and_closes_no_wave_that_is
         listed(&world, &mark).await;
         let after = world.target("shop", "berlin").await.unwrap();
         assert_eq!(before.metadata.resource_version, after.metadata.resource_version);
+        assert_eq!(asked(&world, "watch", &mark), 0, "its watch tells while it is listed");
 
         world.hub.delete(&At::config_map(&world.settings.namespace, "rules")).await;
         let about = write(&world, "rules", &rule(UP)).await;

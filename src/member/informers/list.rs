@@ -7,10 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -137,20 +134,14 @@ pub(super) async fn in_time<T>(
 }
 
 impl Run {
-    /// Lists all, and says so when it takes long. It goes on all the same: begun again, a long list would never end; `turn`,
-    /// for which others wait, is given back.
-    pub(super) async fn list_in_time(
-        &self,
-        course: &mut Course,
-        turn: Option<OwnedSemaphorePermit>,
-    ) -> Result<String, CallError> {
+    /// Lists all, and says so when it takes long. It goes on all the same: begun again, a long list would never end.
+    pub(super) async fn list_in_time(&self, course: &mut Course) -> Result<String, CallError> {
         let within = self.registry.tuning.now().cache_sync_timeout;
         self.in_line.store(false, Ordering::Relaxed);
         let mut listing = pin!(self.list(course));
         if let Some(listed) = in_time(within, &self.in_line, listing.as_mut()).await {
             return listed;
         }
-        drop(turn);
         let why = format!("its first list takes longer than {within:?}");
         self.set_state(State::Failing(why));
         listing.await
@@ -159,7 +150,7 @@ impl Run {
     /// Lists all and folds it; the resourceVersion behind which to watch.
     async fn list(&self, course: &mut Course) -> Result<String, CallError> {
         let (registry, gvk) = (&self.registry, &self.place.gvk);
-        course.judged_by = registry.health.now().fingerprint(&gvk.group, &gvk.kind);
+        let judged_by = registry.health.now().fingerprint(&gvk.group, &gvk.kind);
         let mut listing = Listing::new(registry, &self.place, &self.reader);
         let pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, Some(&registry.turns));
         let mut pages = pages.with_line(&self.in_line);
@@ -182,8 +173,14 @@ impl Run {
         }
         registry.notify_of_list(listing.end(number));
         course.verified = Instant::now();
-        let users = registry.state.lock().set_judged(&self.place, self.id, course.judged_by);
-        registry.notify_later(users.into_iter().collect());
+        self.set_judged(course, judged_by);
         Ok(version)
+    }
+
+    /// All was listed while the rule of its kind said this.
+    pub(super) fn set_judged(&self, course: &mut Course, judged_by: u64) {
+        course.judged_by = judged_by;
+        let users = self.registry.state.lock().set_judged(&self.place, self.id, judged_by);
+        self.registry.notify_later(users.into_iter().collect());
     }
 }

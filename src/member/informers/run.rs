@@ -15,10 +15,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, sleep_until, timeout_at},
-};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use vidra_core::{
     mutants::{self, Mutant},
     object::{ObjectKey, Scope},
@@ -46,8 +43,8 @@ use crate::{
 
 /// What is recorded counts for as long as this though no watch can be opened.
 const UNOPENED_MOST: Duration = Duration::from_secs(60);
-/// A place is listed at most so often because rules have changed.
-const REJUDGE_REST: Duration = Duration::from_secs(10);
+/// A place is listed at most so often because rules have changed; twice as long after each list that failed, up to the second.
+const REJUDGE_REST: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
 
@@ -89,10 +86,9 @@ pub(super) struct Course {
     unopened: Option<Instant>,
     /// What the rule of its kind said when the last list began.
     pub(super) judged_by: u64,
-    /// When it was listed last because that had changed.
+    /// When it was listed last because that had changed, and for how long it is not listed again for that.
     rejudged: Option<Instant>,
-    /// A list is due for that.
-    turn: Option<OwnedSemaphorePermit>,
+    rejudge_rest: Duration,
     /// All was listed before: who answers was asked for that list, and another cluster may be there for the next one.
     listed: bool,
 }
@@ -113,7 +109,7 @@ impl Course {
             unopened: None,
             judged_by: 0,
             rejudged: None,
-            turn: None,
+            rejudge_rest: REJUDGE_REST.0,
             listed: false,
         }
     }
@@ -147,7 +143,6 @@ impl Run {
         let mut course = Course::new(self.registry.page, spread);
         loop {
             while let Some(rest) = self.registry.at_rest(&self.place) {
-                course.turn = None;
                 self.set_state(State::Failing(rest.error.message));
                 sleep_until(rest.until).await;
             }
@@ -156,8 +151,7 @@ impl Run {
                 self.registry.doubt.raise();
             }
             // What is not done all the time is on the heap while it is: there are many informers, and they watch.
-            let turn = course.turn.take();
-            let blind = match Box::pin(self.list_in_time(&mut course, turn)).await {
+            let blind = match Box::pin(self.list_in_time(&mut course)).await {
                 Ok(version) => {
                     // How long it goes well is not how long the list took.
                     course.listed = true;
@@ -235,7 +229,7 @@ impl Run {
                     return After::List;
                 }
                 Ended::Broken(error) => {
-                    if let Some(after) = self.after_break(course, &version, error).await {
+                    if let Some(after) = self.after_break(course, error).await {
                         return after;
                     }
                 }
@@ -244,7 +238,7 @@ impl Run {
     }
 
     /// What comes after a watch that broke or was refused; `None`: another from where it was.
-    async fn after_break(&self, course: &mut Course, version: &str, error: CallError) -> Option<After> {
+    async fn after_break(&self, course: &mut Course, error: CallError) -> Option<After> {
         match error.class {
             Class::Flood | Class::Oversized => {
                 let is_too_long = error.class == Class::Oversized;
@@ -266,20 +260,25 @@ impl Run {
                 }
                 tracing::debug!(place = %self.place, %error, "a watch ended");
                 self.note_unopened(course, &error);
-                (!self.reaches(course, version).await).then_some(After::List)
+                (!self.reaches(course).await).then_some(After::List)
             }
         }
     }
 
     /// Whether the server is as far as it was, asked until it says so or not: one that was restored would be silent until
     /// it is as far again.
-    async fn reaches(&self, course: &mut Course, version: &str) -> bool {
+    async fn reaches(&self, course: &mut Course) -> bool {
         loop {
             course.pauses.pause(self.registry.rng.as_ref()).await;
-            match Box::pin(self.reader.wire.reaches(version, PAGE_WITHIN)).await {
+            match Box::pin(self.reader.wire.reaches(course.highest, PAGE_WITHIN)).await {
                 Err(CallError { class: Class::Expired, .. }) => return false,
                 Err(error) if error.is_transient() => self.note_unopened(course, &error),
-                _ => return true,
+                Err(_) => return true,
+                // One that is not as far when it is asked again was restored, though no watch has told of what is lost.
+                Ok(reached) => {
+                    course.highest = reached;
+                    return true;
+                }
             }
         }
     }
@@ -312,7 +311,7 @@ impl Run {
         let mut opened = (course.closed || course.unopened.is_some()).then(|| Instant::now() + WATCH_LEAST);
         let mut verifying: Option<BoxFuture<'_, Result<Found, CallError>>> = None;
         let mut verification = Verification::default();
-        let mut turn = Box::pin(self.rejudges(course));
+        let mut rejudged = Box::pin(self.rejudge(course));
         loop {
             let due = self.verify_at(course).filter(|_| verifying.is_none());
             let wait_until = verification.judged_at().or(due);
@@ -344,9 +343,9 @@ impl Run {
                         Err(error) => tracing::debug!(place = %self.place, %error, "a list that verifies a watch failed"),
                     }
                 }
-                due = &mut turn => {
-                    (course.turn, course.rejudged) = (due, Some(Instant::now()));
-                    return Ended::Due;
+                judged_by = &mut rejudged => {
+                    self.note_rejudged(course, judged_by);
+                    rejudged = Box::pin(self.rejudge(course));
                 }
                 () = until(wait_until) => {
                     if verification.judged_at().is_none() {
@@ -365,16 +364,41 @@ impl Run {
         }
     }
 
-    /// Waits until the rule of its kind has changed, and for a turn at listing for that.
-    fn rejudges(&self, course: &Course) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<'_> {
-        let (judged_by, rejudged) = (course.judged_by, course.rejudged);
-        let gvk = &self.place.gvk;
+    /// Waits until the rule of its kind has changed, and for a turn; lists all beside the watch, which goes on to tell. What the
+    /// rule said when that began; `None`: the list failed, or took too long while others wait for its turn.
+    fn rejudge(&self, course: &Course) -> impl Future<Output = Option<u64>> + use<'_> {
+        let (judged_by, rest) = (course.judged_by, course.rejudged.map(|last| last + course.rejudge_rest));
+        let (registry, gvk) = (&self.registry, &self.place.gvk);
         async move {
-            self.registry.health.changed(&gvk.group, &gvk.kind, judged_by).await;
-            if let Some(last) = rejudged {
-                sleep_until(last + REJUDGE_REST).await;
+            registry.health.changed(&gvk.group, &gvk.kind, judged_by).await;
+            if let Some(rest) = rest {
+                sleep_until(rest).await;
             }
-            self.registry.health.turn().await
+            // A member whose lists are slow keeps its own kinds waiting, and one of the turns.
+            let _own = registry.rejudges.acquire().await.ok()?;
+            let _turn = registry.health.turn().await?;
+            let says = registry.health.now().fingerprint(&gvk.group, &gvk.kind);
+            let within = registry.tuning.now().cache_sync_timeout;
+            match timeout(within, registry.list_again(&self.place, &self.reader.resource)).await {
+                Ok(Ok(())) => Some(says),
+                Ok(Err(error)) => {
+                    tracing::debug!(place = %self.place, %error, "a list for changed health rules failed");
+                    None
+                }
+                Err(_) => None,
+            }
+        }
+    }
+
+    /// All was listed while the rule said this; `None`: it was not, and the old verdicts stand until it is.
+    fn note_rejudged(&self, course: &mut Course, judged_by: Option<u64>) {
+        course.rejudged = Some(Instant::now());
+        course.rejudge_rest = match judged_by {
+            Some(_) => REJUDGE_REST.0,
+            None => (course.rejudge_rest * 2).min(REJUDGE_REST.1),
+        };
+        if let Some(judged_by) = judged_by {
+            self.set_judged(course, judged_by);
         }
     }
 

@@ -131,6 +131,8 @@ struct State {
     noise: Option<fastrand::Rng>,
     /// Some writes land seconds later, whoever waits for them.
     landing: Option<fastrand::Rng>,
+    /// When the hub's API told a hub last how far it is: by a list or an event of what the hub follows.
+    told: Option<Instant>,
     /// Events of the hub's watches since it was armed.
     events: usize,
     lost: Option<Lost>,
@@ -158,6 +160,14 @@ struct State {
 }
 
 impl State {
+    /// Something that tells a hub how far its API is.
+    fn note_told(&mut self, call: &Call) {
+        let is_followed = |(group, plural): &(&str, &str)| call.group == *group && call.resource == *plural;
+        if &*call.cluster == "hub" && FOLLOWED.iter().any(is_followed) {
+            self.told = Some(Instant::now());
+        }
+    }
+
     /// An event, and what follows it in its watch, may be late: then it comes behind other watches, and behind answers.
     fn delay(&mut self) -> WatchFault {
         if let Some(chance) = &mut self.noise
@@ -270,11 +280,14 @@ impl Observer {
         self.state.lock().judge.holds(holder);
     }
 
-    /// The same under a hub that runs, whose API did not answer since then; its versions go back, or rise by `bump`.
-    pub fn restore_under_the_hub(&self, backup: &Backup, bump: u64, since: Instant) {
+    /// The same under a hub that runs, whose API did not answer since then; its versions go back, or rise by `bump`. A hub that
+    /// the API has told nothing since the backup was `made` has lost nothing, and cannot notice.
+    pub fn restore_under_the_hub(&self, (backup, made): (&Backup, Instant), bump: u64, since: Instant) {
         let changed = self.put_hub_back(backup, bump);
         let is_ours = |one: &Changed| one.group == vidra_api::GROUP;
-        self.state.lock().judge.goes_on(changed.iter().any(is_ours), since, Instant::now());
+        let mut state = self.state.lock();
+        let changes = state.told.is_some_and(|at| at >= made) && changed.iter().any(is_ours);
+        state.judge.goes_on(changes, since, Instant::now());
     }
 
     /// The hub's process has ended by itself.
@@ -652,6 +665,7 @@ impl Observer {
         {
             return WatchFault::Lose;
         }
+        state.note_told(call);
         let delay = state.delay();
         if state.armed.is_none() {
             return delay;
@@ -699,6 +713,9 @@ impl Observer {
             changes.iter().filter(|one| one.name.contains(part)).for_each(|one| self.show(call, one));
         }
         state.judge.witness(call, changes, ours, Instant::now());
+        if ours && call.verb == Verb::List && call.status == 200 {
+            state.note_told(call);
+        }
         // Events tell people what was done; nothing follows from them.
         let effective = !changes.is_empty() && !matches!(call.resource.as_str(), "events" | "leases");
         if ours && effective && state.restless > 0 && !state.dead.contains(&call.user) {

@@ -33,6 +33,7 @@ const OTHERS_WRITE: u64 = 1000;
 /// A backup of the hub, and what people had declared there.
 pub(super) struct Kept {
     backup: Backup,
+    made: Instant,
     declared: BTreeMap<&'static str, Docs>,
     overrides: Vec<(&'static str, Value)>,
 }
@@ -54,7 +55,12 @@ impl Walk {
         let hub = self.world.cluster("hub");
         let backup = hub.backup();
         hub.pass(OTHERS_WRITE);
-        Kept { backup, declared: self.declared.clone(), overrides: self.overrides.clone() }
+        Kept {
+            backup,
+            made: Instant::now(),
+            declared: self.declared.clone(),
+            overrides: self.overrides.clone(),
+        }
     }
 
     /// More than a few objects are declared otherwise after the backup.
@@ -103,7 +109,7 @@ impl Walk {
         self.tell(&format!("the hub's API is restored under it, raised by {bump}"));
         self.world.cluster("hub").set_down(Some(Down::Refuse));
         sleep(some / 4).await;
-        self.world.observer.restore_under_the_hub(&kept.backup, bump, since);
+        self.world.observer.restore_under_the_hub((&kept.backup, kept.made), bump, since);
         self.world.cluster("hub").set_down(None);
         let newest = self.take_back(kept);
         let is_prompt = self.chance.bool();
