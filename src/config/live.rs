@@ -10,6 +10,7 @@ use std::{
 use vidra_core::{
     carried::Carried,
     drift::Redactions,
+    duration::told,
     guard,
     health::facts::Waits,
     ignore::Autoscalers,
@@ -496,8 +497,8 @@ fn duration(text: &str, least: u64, most: u64) -> Result<Duration, String> {
     let read =
         zero.or_else(|| parse_interval(text).ok()).filter(|duration| (least..=most).contains(duration));
     read.ok_or_else(|| {
-        let least = if least.is_zero() { "0s".to_owned() } else { format!("{least:?}") };
-        format!("write a duration from {least} to {most:?} with its units, such as 30s, 10m or 1h30m")
+        let (least, most) = (told(least), told(most));
+        format!("write a duration from {least} to {most} with its units, such as 30s, 10m or 1h30m")
     })
 }
 
@@ -656,23 +657,23 @@ mod tests {
             ("retry.base", "1ms", "write a duration from 10ms"),
             ("retry.max", "-1m", "write a duration"),
             ("apply.timeout", "1h", "write a duration"),
-            ("probe.interval", "10m", "write a duration from 1s to 300s"),
-            ("probe.timeout", "100ms", "write a duration from 1s to 60s"),
+            ("probe.interval", "10m", "write a duration from 1s to 5m"),
+            ("probe.timeout", "100ms", "write a duration from 1s to 1m"),
             ("probe.misses", "0", "write a whole number from 1 to 10"),
             ("informer.cacheSyncTimeout", "never", "write a duration"),
-            ("verifyInterval", "30s", "write a duration from 60s to 604800s"),
+            ("verifyInterval", "30s", "write a duration from 1m to 168h"),
             ("informer.onStartupError", "stop", "write Continue or Stop"),
             ("removalGuard", "101", "write a whole number from 0 to 100"),
             ("removalGuard", "a lot", "write a whole number"),
             ("objectRemovalGuard", "101%", "write a whole number from 0 to 100"),
-            ("pruneDelay", "2h", "write a duration from 1s to 3600s"),
+            ("pruneDelay", "2h", "write a duration from 1s to 1h"),
             ("namespaceMaxObjects", "0", "write a whole number from 1 to 10000000"),
             ("namespaceMaxBytes", "1023", "write an amount of memory from 1Mi to"),
             ("namespaceMaxBytes", "99999999999999Gi", "write an amount of memory"),
             ("namespaceMaxBytes", "2G", "write an amount of memory"),
             ("hubMaxBytes", "1Ki", "write an amount of memory from 1Mi to 1024Gi"),
-            ("health.noStatus", "11m", "write a duration from 0s to 600s"),
-            ("health.staleStatus", "61s", "write a duration from 0s to 60s"),
+            ("health.noStatus", "11m", "write a duration from 0s to 10m"),
+            ("health.staleStatus", "61s", "write a duration from 0s to 1m"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             (

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{FINALIZER, LEFT_AT, MEMBER_FINALIZER},
+    labels::{FINALIZER, LEFT_AT, MEMBER_FINALIZER, REGISTRATION},
     names::{HubId, inventory_name},
 };
 use vidra_core::{
@@ -27,7 +27,7 @@ use vidra_core::{
 use super::{
     catalog::{Catalog, Listed, Via},
     inventory::{ChunkWrite, chunk},
-    registration::{MemberIntent, REGISTRATION_ANNOTATION},
+    registration::MemberIntent,
 };
 use crate::{
     base::{
@@ -193,7 +193,7 @@ impl HubApi {
             "metadata": {
                 "name": name,
                 "labels": intent.labels,
-                "annotations": {REGISTRATION_ANNOTATION: intent.to_annotation()},
+                "annotations": {REGISTRATION: intent.to_annotation()},
                 "finalizers": [MEMBER_FINALIZER],
             },
             "spec": {"kubeconfigSecretRef": {"namespace": namespace, "name": secret, "key": "kubeconfig"}},

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use serde_json::json;
 use vidra_api::{
     MemberCluster,
-    labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION_LABEL},
+    labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION, REGISTRATION_LABEL},
 };
 
 use crate::base::version::version;
@@ -90,10 +90,6 @@ impl From<Secret> for Registration {
     }
 }
 
-/// On a MemberCluster: the registration Secret that it was made for, the labels taken from it and, where the Secret said
-/// so then, the namespaces that it allows.
-pub const REGISTRATION_ANNOTATION: &str = "vidra.dev/registration";
-
 /// What a registration Secret asks of its MemberCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberIntent {
@@ -125,7 +121,7 @@ impl MemberIntent {
 
     /// What was asked when the MemberCluster was last applied; `None`: it was made by somebody else.
     pub fn read(member: &MemberCluster) -> Option<Self> {
-        let text = member.annotations().get(REGISTRATION_ANNOTATION)?;
+        let text = member.annotations().get(REGISTRATION)?;
         if let Ok((secret, labels, allowed)) = serde_json::from_str(text) {
             return Some(Self { secret, labels, allowed: Some(allowed) });
         }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vidra_api::{Override, OverrideInputs, Raw, VidraResource, names::revision_secret_name};
 use vidra_core::{
+    annotations,
     manifest::{self, ManifestError, ManifestObject, Reader},
     mutants::{self, Mutant},
     object::{Gvk, Scope},
@@ -267,6 +268,13 @@ pub struct Parsed {
 }
 
 impl Parsed {
+    /// That it has no annotation of the hub's own that the hub does not know, nor do its overrides write one. What is
+    /// delivered already is not asked this.
+    pub fn check_annotations(&self) -> Result<(), RevisionError> {
+        annotations::check(&self.objects)?;
+        Ok(self.overrides.unknown_annotation().map_or(Ok(()), Err)?)
+    }
+
     /// Where a Secret stands in the VidraResource itself, if one does.
     pub fn inline_secret(&self) -> Option<String> {
         let is_inline = |object: &&ManifestObject| {

@@ -13,11 +13,10 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraTarget,
-    labels::{HUB_LABEL, IDENTITY_SECRET},
+    labels::{HUB_LABEL, IDENTITY_SECRET, REGISTRATION},
     names::HubId,
 };
 
-use super::registration::REGISTRATION_ANNOTATION;
 use crate::{base::error::CallError, config::Inherit};
 
 /// Objects in a page.
@@ -83,10 +82,8 @@ where
     let mut all = Vec::new();
     loop {
         let page = api.list_metadata(&params).await.map_err(failed::<K>)?;
-        let made = page
-            .items
-            .iter()
-            .filter(|object| K::IS_HUBS || object.annotations().contains_key(REGISTRATION_ANNOTATION));
+        let made =
+            page.items.iter().filter(|object| K::IS_HUBS || object.annotations().contains_key(REGISTRATION));
         all.extend(made.map(|object| Found {
             namespace: object.namespace(),
             name: object.name_any(),

@@ -196,6 +196,48 @@ fn a_wave_that_is_none_is_refused_by_document_and_object() {
 }
 
 #[test]
+fn an_annotation_that_the_hub_does_not_know_is_refused_and_what_was_delivered_is_kept() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let mut odd = config_map_in("", "settings", "two");
+        odd["metadata"]["annotations"]["vidra.dev/wait_for"] = "Nothing".into();
+        world.deliver("shop", &["berlin"], &(config_map("other", "one") + &object(&odd))).await;
+        let resource = world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        let conditions = resource.status.unwrap().conditions;
+        let message = &vidra_api::find(&conditions, "Stalled").unwrap().message;
+        for word in
+            ["spec.manifest, document 2", "ConfigMap settings", "wait_for", "write vidra.dev/wait-for"]
+        {
+            assert!(message.contains(word), "{message}");
+        }
+        // Repaired as it was delivered.
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        alice.merge(&at, json!({"data": {"key": "edited"}})).await;
+        alice.when(&at, "as delivered", says("one")).await;
+        assert!(alice.get(&At::config_map(&world.ns, "other")).await.is_none());
+
+        let other = r#"[{"target": {"name": "settings"}, "mergePatch": {"metadata": {"annotations": {"vidra.dev/waves": "1"}}}}]"#;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "overrides": serde_json::from_str::<serde_json::Value>(other).unwrap()});
+        world.deliver_with("shop", &config_map("settings", "two"), spec).await;
+        let resource = world.resource_says("shop", "Stalled", "True", "OverridesInvalid").await;
+        let conditions = resource.status.unwrap().conditions;
+        let message = &vidra_api::find(&conditions, "Stalled").unwrap().message;
+        assert!(
+            message.starts_with("spec.overrides[0]: ") && message.contains("write vidra.dev/wave,"),
+            "{message}"
+        );
+
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "overrides": []});
+        world.deliver_with("shop", &config_map("settings", "two"), spec).await;
+        world.ready("shop").await;
+        assert!(says("two")(&alice.live(&at).await));
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_object_that_is_late_is_named_after_the_timeout_over_a_restart_and_recovers() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
@@ -250,7 +292,7 @@ fn a_wave_that_is_late_is_named_the_next_one_does_not_start_and_all_goes_on_by_i
         world.deliver_with("shop", &(manifest("two") + &more), spec).await;
         world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
         let message = world.target_is("shop", "berlin", TargetState::Failed, "HealthCheckTimeout").await;
-        for word in ["wave 2 waits for", "of wave 1", "Gadget", "one", "reconcile.timeout (3 s)"] {
+        for word in ["wave 2 waits for", "of wave 1", "Gadget", "one", "reconcile.timeout (3s)"] {
             assert!(message.contains(word), "{message}");
         }
         world.resource_says("shop", "Ready", "False", "TargetsFailed").await;

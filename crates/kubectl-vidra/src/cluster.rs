@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
+use vidra_api::MemberCluster;
 
-use crate::error::{Doing, Failure, MEMBERS, READING, is_missing};
+use crate::error::{CONFIG_MAPS, Doing, Failure, MEMBERS, READING, is_missing};
+use crate::output::complain;
 
 /// Objects in one answer of a list.
 const PAGE: u32 = 500;
@@ -129,13 +132,34 @@ impl Cluster {
     where
         K: Clone + DeserializeOwned + Debug + Resource<DynamicType = ()>,
     {
-        let action = format!("list {}s", K::kind(&()));
-        let rights = if K::kind(&()) == "MemberCluster" { MEMBERS } else { READING };
-        let doing = self.doing(&action, rights);
-        let params = || ListParams {
-            field_selector: (!fields.is_empty()).then(|| fields.to_owned()),
-            ..ListParams::default()
+        let fields = (!fields.is_empty()).then(|| fields.to_owned());
+        self.pages(api, ListParams { field_selector: fields, ..ListParams::default() }).await
+    }
+
+    /// The same of what bears labels.
+    ///
+    /// # Errors
+    /// A call fails.
+    pub async fn list_labelled<K>(&self, api: &Api<K>, labels: &str) -> Result<Vec<K>, Failure>
+    where
+        K: Clone + DeserializeOwned + Debug + Resource<DynamicType = ()>,
+    {
+        self.pages(api, ListParams::default().labels(labels)).await
+    }
+
+    async fn pages<K>(&self, api: &Api<K>, wanted: ListParams) -> Result<Vec<K>, Failure>
+    where
+        K: Clone + DeserializeOwned + Debug + Resource<DynamicType = ()>,
+    {
+        let kind = K::kind(&());
+        let action = format!("list {kind}s");
+        let rights = match &*kind {
+            "MemberCluster" => MEMBERS,
+            "ConfigMap" => CONFIG_MAPS,
+            _ => READING,
         };
+        let doing = self.doing(&action, rights);
+        let params = || wanted.clone();
         let mut page = params().limit(PAGE);
         let mut all = Vec::new();
         loop {
@@ -153,6 +177,25 @@ impl Cluster {
         }
     }
 
+    /// That there is what a list was asked for which came empty: the namespace, and the member where one is named. What
+    /// may not be looked at is a warning.
+    ///
+    /// # Errors
+    /// One does not exist, or a call fails.
+    pub async fn check_place(&self, all_namespaces: bool, member: Option<&str>) -> Result<(), Failure> {
+        if let Some(name) = member {
+            let what = format!("MemberCluster {name}");
+            let found = self.find::<MemberCluster>(&Api::all(self.client.clone()), name, MEMBERS).await;
+            check_found(found, what, "see `kubectl vidra clusters`")?;
+        }
+        if !all_namespaces {
+            let (name, api) = (&self.namespace, Api::<Namespace>::all(self.client.clone()));
+            let found = self.find(&api, name, READING).await;
+            check_found(found, format!("the namespace {name} on the hub"), "choose another with -n")?;
+        }
+        Ok(())
+    }
+
     /// Reads one object; none where it is not there.
     ///
     /// # Errors
@@ -167,6 +210,18 @@ impl Cluster {
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(self.doing(&action, rights).failed(error)),
         }
+    }
+}
+
+fn check_found<K>(found: Result<Option<K>, Failure>, what: String, hint: &str) -> Result<(), Failure> {
+    match found {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Failure::NotFound { what, hint: hint.to_owned() }),
+        Err(Failure::Forbidden { .. }) => {
+            complain(&format!("warning: nothing is found, and you may not see whether {what} exists"));
+            Ok(())
+        }
+        Err(failure) => Err(failure),
     }
 }
 

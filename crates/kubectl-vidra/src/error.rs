@@ -97,6 +97,9 @@ pub enum Failure {
 pub const READING: &str = "such as the ClusterRole vidra-view on the hub, or choose the namespace with -n";
 /// To see the members, which are in no namespace.
 pub const MEMBERS: &str = "by a ClusterRoleBinding to the ClusterRole vidra-members on the hub";
+/// To see the health rules of the fleet.
+pub const CONFIG_MAPS: &str =
+    "list on ConfigMaps in the hub's own namespace, or name that with --hub-namespace";
 /// To change VidraResources.
 pub const EDITING: &str = "such as the ClusterRole vidra-edit on the hub";
 /// To register members.

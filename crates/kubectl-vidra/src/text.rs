@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use vidra_api::Time;
+use vidra_core::first_of::more;
 use vidra_core::unseen::{escaped_json, is_unseen};
 
 /// One line without control characters, those that reorder text among them: each is written out.
@@ -27,6 +28,62 @@ pub fn brief(text: &str, most: usize) -> String {
         return cleaned;
     }
     cleaned.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Where a command begins that the hub gives to copy.
+const COMMAND: &str = ": kubectl annotate ";
+/// Longest clause that says what a command is for.
+const WHEN_MAX: usize = 160;
+/// Most commands that stand below a report.
+const COMMANDS_MAX: usize = 10;
+
+/// A command that a person is to copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What it is for: the clause before it.
+    when: String,
+    /// It, whole.
+    run: String,
+}
+
+/// [`brief`] of a message without the commands in it, and these. Those are commands that have the form of the hub's own,
+/// and no others.
+pub fn without_commands(message: &str, most: usize) -> (String, Vec<Command>) {
+    let mut parts = message.split(COMMAND);
+    let (mut told, mut commands) = (parts.next().unwrap_or_default().to_owned(), Vec::new());
+    for part in parts {
+        let end = ["; ", ". "].iter().filter_map(|stop| part.find(stop)).min().unwrap_or(part.len());
+        let (arguments, rest) = part.split_at(end);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " ./,=_:-".contains(c);
+        if arguments.contains(" vidra.dev/") && arguments.chars().all(is_plain) {
+            let clause = [". ", "; ", ", "]
+                .iter()
+                .filter_map(|stop| told.rsplit(stop).next())
+                .min_by_key(|it| it.len());
+            let when = brief(clause.unwrap_or_default(), WHEN_MAX);
+            commands
+                .push(Command { when, run: format!("kubectl annotate {}", arguments.trim_end_matches('.')) });
+            told.push_str(": see below");
+        } else {
+            told.push_str(COMMAND);
+            told.push_str(arguments);
+        }
+        told.push_str(rest);
+    }
+    (brief(&told, most), commands)
+}
+
+/// Lines for these commands, each of them once, and by itself on its line.
+pub fn command_lines(commands: impl IntoIterator<Item = Command>) -> String {
+    let mut all: Vec<Command> = Vec::new();
+    for command in commands {
+        if !all.iter().any(|known| known.run == command.run) {
+            all.push(command);
+        }
+    }
+    let rest = more(all.len().saturating_sub(COMMANDS_MAX), |more| format!("  and {more} more commands\n"));
+    let lines = |command: &Command| format!("  {}:\n    {}\n", command.when, command.run);
+    all.iter().take(COMMANDS_MAX).map(lines).collect::<String>() + &rest
 }
 
 /// JSON with everything outside of what a terminal may show escaped: it reads back as the same.
@@ -139,6 +196,35 @@ mod tests {
         assert!(text.chars().all(|c| c == '\n' || (' '..='~').contains(&c)), "{text:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), hostile);
         assert!(yaml(&hostile).chars().all(|c| c == '\n' || (' '..='~').contains(&c)));
+    }
+
+    #[test]
+    fn a_command_that_a_person_is_to_copy_is_never_cut() {
+        let approve =
+            "kubectl annotate vidraresource shop -n team-a --overwrite vidra.dev/approve-removal=5f0a";
+        let orphan = "kubectl annotate vidratarget shop.berlin -n team-a vidra.dev/approve-removal=orphan";
+        for (message, told, commands) in [
+            ("nothing to run".to_owned(), "nothing to run", vec![]),
+            (format!("held. If meant: {approve}"), "held. If meant: see below", vec![("If meant", approve)]),
+            (format!("held: {approve}; 3 more"), "held: see below; 3 more", vec![("held", approve)]),
+            (
+                format!("{}. Do this, or that: {orphan}. Or all: {approve}.", "x".repeat(40)),
+                "xxxxxxxxxxxxxxxxxxxxxxxxxxxxx…",
+                vec![("or that", orphan), ("Or all", approve)],
+            ),
+            // Not the hub's: no annotation of ours, or more than names and values.
+            ("so: kubectl annotate pod a b=c".to_owned(), "so: kubectl annotate pod a b=c", vec![]),
+            ("so: kubectl annotate a vidra.dev/b=$(x)".to_owned(), "so: kubectl annotate a vidra.…", vec![]),
+        ] {
+            let of = |(when, run): (&str, &str)| Command { when: when.to_owned(), run: run.to_owned() };
+            let commands: Vec<_> = commands.into_iter().map(of).collect();
+            assert_eq!(without_commands(&message, 30), (told.to_owned(), commands), "{message}");
+        }
+        let twice = (0..24).map(|nth| Command { when: format!("as {nth}"), run: format!("run {}", nth / 2) });
+        let lines = command_lines(twice);
+        assert!(lines.starts_with("  as 0:\n    run 0\n  as 2:\n    run 1\n"), "{lines}");
+        assert!(lines.ends_with("    run 9\n  and 2 more commands\n"), "{lines}");
+        assert_eq!(command_lines([]), "");
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub const APPLY: &str = "vidra.dev/apply";
 pub const ON_IMMUTABLE: &str = "vidra.dev/on-immutable";
 /// Annotation on an object of a manifest: Nothing, Address or Complete.
 pub const WAIT_FOR: &str = "vidra.dev/wait-for";
+/// Annotation on a MemberCluster: the registration Secret that it was made for, the labels taken from it and, where the
+/// Secret said so then, the namespaces that it allows.
+pub const REGISTRATION: &str = "vidra.dev/registration";
 /// Label on ConfigMaps in the hub's namespace, with the value "true": each key is a list of health rules for all members.
 pub const HEALTH_RULES: &str = "vidra.dev/health-rules";
 /// Annotation on the hub's own CRDs: the number of their schemas, [`crate::crds::SCHEMA`].
@@ -130,6 +133,7 @@ mod tests {
             APPLY,
             ON_IMMUTABLE,
             WAIT_FOR,
+            REGISTRATION,
             HEALTH_RULES,
             REVISION_SECRET_TYPE,
         ];

@@ -144,6 +144,29 @@ impl Directives {
         Ok(Self { wave, apply, on_immutable, wait_for })
     }
 
+    /// As they are written: those that say something else than their default, each with its annotation.
+    pub fn annotations(&self) -> Vec<(&'static str, String)> {
+        let apply = match self.apply {
+            ApplyMode::Always => None,
+            ApplyMode::IfAbsent => Some("IfAbsent"),
+            ApplyMode::Once => Some("Once"),
+        };
+        let on_immutable = match self.on_immutable {
+            OnImmutable::Fail => None,
+            OnImmutable::Recreate => Some("Recreate"),
+        };
+        let wait_for = match self.wait_for {
+            WaitFor::Health => None,
+            WaitFor::Nothing => Some("Nothing"),
+            WaitFor::Address => Some("Address"),
+            WaitFor::Complete => Some("Complete"),
+        };
+        let wave = (self.wave != 0).then(|| (WAVE, self.wave.to_string()));
+        let words = [(APPLY, apply), (ON_IMMUTABLE, on_immutable), (WAIT_FOR, wait_for)];
+        let words = words.into_iter().filter_map(|(key, word)| Some((key, word?.to_owned())));
+        wave.into_iter().chain(words).collect()
+    }
+
     /// Takes them off an object.
     pub fn strip(object: &mut Value) {
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -200,6 +223,15 @@ mod tests {
         ];
         for (annotations, wanted) in cases {
             assert_eq!(read(annotations.clone()), wanted, "{annotations}");
+            // Written again they say the same.
+            if let Ok(directives) = wanted {
+                let written: serde_json::Map<_, _> = directives
+                    .annotations()
+                    .into_iter()
+                    .map(|(key, word)| (key.to_owned(), word.into()))
+                    .collect();
+                assert_eq!(read(written.into()), wanted, "{annotations}");
+            }
         }
     }
 

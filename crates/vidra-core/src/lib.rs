@@ -1,6 +1,7 @@
 //! Every decision of the hub, as pure functions: no I/O, no async, no clock, no chance. What they need is
 //! handed to them, what they decide is data.
 
+pub mod annotations;
 pub mod apply;
 pub mod beside;
 pub mod carried;
@@ -9,6 +10,7 @@ pub mod contention;
 pub mod departure;
 pub mod directives;
 pub mod drift;
+pub mod duration;
 pub mod feedback;
 pub mod fields;
 pub mod first_of;

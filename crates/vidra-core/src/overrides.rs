@@ -23,7 +23,8 @@ pub use error::{InvalidOverride, OverrideError, Subject};
 
 use self::expression::{Expression, Inputs, Uses};
 use crate::{
-    fields::Path,
+    annotations::Unknown,
+    fields::{Element, Path},
     manifest::{self, MAX_VALUES, ManifestObject},
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
@@ -53,6 +54,31 @@ enum Change {
     Patch(Vec<PatchOperation>),
     Merge(Value),
     Set(Vec<(Path, Expression)>),
+}
+
+impl Change {
+    fn unknown_annotation(&self) -> Option<Unknown> {
+        let is_at = |path: Vec<&str>, value: &Value| Unknown::at(&path, value);
+        match self {
+            Self::Merge(patch) => is_at(Vec::new(), patch),
+            Self::Patch(operations) => operations.iter().find_map(|operation| {
+                let (path, value) = match operation {
+                    PatchOperation::Add(one) => (&one.path, &one.value),
+                    PatchOperation::Replace(one) => (&one.path, &one.value),
+                    _ => return None,
+                };
+                let names: Vec<_> = path.tokens().map(|token| token.decoded().into_owned()).collect();
+                is_at(names.iter().map(String::as_str).collect(), value)
+            }),
+            Self::Set(fields) => fields.iter().find_map(|(path, _)| {
+                let names = path.elements().iter().map(|element| match element {
+                    Element::Field(name) => Some(&**name),
+                    _ => None,
+                });
+                is_at(names.collect::<Option<_>>()?, &Value::Null)
+            }),
+        }
+    }
 }
 
 /// Without values: they may be for a Secret.
@@ -183,6 +209,15 @@ impl Overrides {
             let mut names = entry.names.iter().flatten();
             names.find(|name| !members.contains(name.as_str())).map(|name| (index, name.as_str()))
         })
+    }
+
+    /// The first annotation of the hub's own that it does not know and that an entry writes, with the entry's place.
+    pub fn unknown_annotation(&self) -> Option<InvalidOverride> {
+        let mut entries = self.entries.iter().enumerate();
+        let (index, unknown) =
+            entries.find_map(|(index, entry)| Some((index, entry.change.unknown_annotation()?)))?;
+        let why = format!("metadata.annotations[\"{}\"] {unknown}", unknown.key());
+        Some(InvalidOverride { place: format!("spec.overrides[{index}]"), why })
     }
 
     /// Entries, by index, whose target holds for none of the objects, wherever they may go: `may_be_in` says whether

@@ -79,10 +79,12 @@ pub(super) async fn revision(ctx: &Context<'_>) -> Result<Result<Arc<Parsed>, Re
     Ok(kept)
 }
 
-/// A setting bars what is declared.
+/// A setting bars what is declared, or it has an annotation that the hub does not know. Neither is asked of a revision that
+/// targets have.
 fn barred(ctx: &Context<'_>, parsed: &Parsed) -> Option<RevisionError> {
     let may = ctx.hub.tuning.now().allow_inline_secrets || mutants::is(Mutant::SecretsInline);
-    parsed.inline_secret().filter(|_| !may).map(RevisionError::InlineSecret)
+    let secret = parsed.inline_secret().filter(|_| !may).map(RevisionError::InlineSecret);
+    secret.or_else(|| parsed.check_annotations().err())
 }
 
 /// Parses what is declared and makes sure that its revision is kept.

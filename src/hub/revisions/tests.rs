@@ -332,6 +332,28 @@ async fn an_override_that_is_wrong_is_told_from_a_manifest_that_is() {
     );
 }
 
+#[tokio::test]
+async fn an_annotation_that_is_not_known_is_told_and_keeps_nothing_from_being_read() {
+    let revisions = revisions();
+    let told = async |manifest: &str, overrides: serde_json::Value| {
+        let mut declared = resource(overrides);
+        declared.spec.manifest = Some(manifest.to_owned());
+        // A target that has it goes on: it is parsed.
+        let (_, parsed) = revisions.parse(&declared, Vec::new()).await.unwrap();
+        parsed.check_annotations().err().map(|error| (error.invalid(), error.to_string()))
+    };
+    let object =
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {vidra.dev/waves: '1'}}}";
+    let (reason, message) = told(object, json!([])).await.unwrap();
+    assert_eq!(reason, Reason::ManifestInvalid);
+    assert!(message.starts_with("spec.manifest, document 1 (line 1): metadata.annotations"), "{message}");
+    let patch =
+        json!([{"target": {}, "mergePatch": {"metadata": {"annotations": {"vidra.dev/waves": "1"}}}}]);
+    let known = object.replace("waves", "wave");
+    assert_eq!(told(&known, patch).await.map(|(reason, _)| reason), Some(Reason::OverridesInvalid));
+    assert_eq!(told(&known, json!([])).await, None);
+}
+
 fn content(manifest: &str) -> Content {
     Content {
         manifest: manifest.into(),

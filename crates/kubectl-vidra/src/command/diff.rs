@@ -47,6 +47,7 @@ async fn of_the_hub(hub: &Cluster, flags: &DiffFlags) -> Ended {
         Err(failure) => return Err(failure),
     };
     let targets: Vec<VidraTarget> = hub.list(&hub.api(false), &format!("spec.resource={name}")).await?;
+    check_cluster(hub, flags, &targets).await?;
     let answer =
         pending::pending(&resource, &targets, members.as_deref(), flags.cluster.as_deref(), crate::now());
     print(&format!("VidraResource {}/{name}\n{}", hub.namespace, answer.text))?;
@@ -64,6 +65,7 @@ async fn of_a_file(
     let note = dry_run(hub, name, raw).await?;
     let now: Option<VidraResource> = hub.find(&hub.api(false), name, READING).await?;
     let targets: Vec<VidraTarget> = hub.list(&hub.api(false), &format!("spec.resource={name}")).await?;
+    check_cluster(hub, flags, &targets).await?;
     let has = super::sources::read(hub, &then.spec).await?;
     let had = match &now {
         Some(now) if now.spec.manifests_from != then.spec.manifests_from => {
@@ -85,6 +87,16 @@ async fn of_a_file(
         .map_err(|why| Failure::Input(format!("{file}: VidraResource {name}: {why}")))?;
     print(&format!("VidraResource {}/{name}\n{}{note}", hub.namespace, answer.text))?;
     Ok(answer.differs)
+}
+
+/// That the cluster which is asked for is a member, or that there is a target on it.
+async fn check_cluster(hub: &Cluster, flags: &DiffFlags, targets: &[VidraTarget]) -> Result<(), Failure> {
+    match flags.cluster.as_deref() {
+        Some(asked) if !targets.iter().any(|target| target.spec.cluster == asked) => {
+            hub.check_place(true, Some(asked)).await
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Has the hub's API check it as if it were applied; what is said where the user has no right to that.

@@ -16,6 +16,9 @@ pub async fn run(place: &Place, flags: &DriftFlags) -> Ended {
     let hub = Cluster::hub(place).await?;
     let fields = flags.cluster.as_ref().map(|name| format!("spec.cluster={name}")).unwrap_or_default();
     let targets: Vec<VidraTarget> = hub.list(&hub.api(flags.all_namespaces), &fields).await?;
+    if targets.is_empty() {
+        hub.check_place(flags.all_namespaces, flags.cluster.as_deref()).await?;
+    }
     let report = Report::of(&targets, flags.corrected);
     let value = || serde_json::to_value(&report).unwrap_or_default();
     print(&match flags.output {

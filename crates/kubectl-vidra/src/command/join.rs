@@ -3,6 +3,7 @@
 
 use vidra_api::ClusterName;
 use vidra_api::labels::{LEFT_AT, REGISTRATION_LABEL};
+use vidra_core::duration::told;
 use vidra_core::kubeconfig::{self, Allow};
 
 use super::{member, registration, registration::Registration};
@@ -74,7 +75,7 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     let ready = registration::wait(&hub, name, flags.timeout, &progress).await?;
     if let Err(said) = ready {
         drop(progress);
-        complain(&format!("MemberCluster {name}: not Ready within {:?}: {said}", flags.timeout));
+        complain(&format!("MemberCluster {name}: not Ready within {}: {said}", told(flags.timeout)));
         return Ok(OTHERWISE);
     }
     progress.print(&format!("hub: MemberCluster {name} is Ready"))?;

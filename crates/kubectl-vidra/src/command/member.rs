@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
+use vidra_core::duration::told;
 use vidra_core::manifest::{self, ManifestObject};
 
 use super::diff::MANAGER;
@@ -160,8 +161,9 @@ pub async fn token(member: &Cluster, rights: &Rights, within: Duration) -> Resul
     };
     let late = || {
         Failure::Input(format!(
-            "{} put no token into the Secret {namespace}/{name} within {within:?}; see that its kube-controller-manager runs, and join again",
-            member.name
+            "{} put no token into the Secret {namespace}/{name} within {}; see that its kube-controller-manager runs, and join again",
+            member.name,
+            told(within)
         ))
     };
     tokio::time::timeout(within, wait).await.unwrap_or_else(|_| Err(late()))

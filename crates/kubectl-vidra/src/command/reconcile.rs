@@ -9,6 +9,7 @@ use serde_json::json;
 use vidra_api::condition::{READY, REMOVING, STALLED};
 use vidra_api::labels::RECONCILE_REQUESTED_AT;
 use vidra_api::{VidraResource, VidraTarget, find};
+use vidra_core::duration::told;
 use vidra_core::first_of::more;
 use vidra_core::status::{Reason, Standing, going, is_out_of_reach, is_revoked};
 
@@ -17,7 +18,7 @@ use crate::arguments::ReconcileFlags;
 use crate::cluster::{Cluster, Place};
 use crate::error::{EDITING, Failure, READING};
 use crate::output::{Progress, complain};
-use crate::text::{brief, count};
+use crate::text::{brief, command_lines, count, without_commands};
 use crate::{DONE, Ended, OTHERWISE};
 
 /// Between two looks at those that are not ready yet.
@@ -64,8 +65,8 @@ pub async fn run(place: &Place, flags: &ReconcileFlags) -> Ended {
     drop(progress);
     for ((namespace, name), state) in &pending {
         complain(&format!(
-            "VidraResource {namespace}/{name}: not settled within {:?}: {state}",
-            flags.timeout
+            "VidraResource {namespace}/{name}: not settled within {}: {state}",
+            told(flags.timeout)
         ));
     }
     Ok(OTHERWISE)
@@ -226,7 +227,8 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
             None => return Look::Settled { ready: true, words: format!("Ready, {targets} targets") },
         }
     }
-    let words = brief(&format!("{}, {targets} targets: {}", ready.reason, ready.message), 600);
+    let words = format!("{}, {targets} targets: {}", ready.reason, ready.message);
+    let (words, commands) = without_commands(&words, 600);
     let stalled = find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
     let moves = match reason {
         Some(Reason::Progressing | Reason::TargetsWaiting) => !stalled,
@@ -237,7 +239,8 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
     if moves {
         Look::Waits(words)
     } else {
-        Look::Settled { ready: false, words: format!("not Ready: {words}") }
+        let below = command_lines(commands);
+        Look::Settled { ready: false, words: format!("not Ready: {words}\n{below}").trim_end().to_owned() }
     }
 }
 

@@ -21,6 +21,7 @@ pub async fn run(place: &Place, flags: &StatusFlags) -> Ended {
     };
     let targets: Vec<VidraTarget> = hub.list(&hub.api(flags.all_namespaces), &fields).await?;
     if resources.is_empty() && targets.is_empty() {
+        hub.check_place(flags.all_namespaces, None).await?;
         let place = if flags.all_namespaces {
             "any namespace".to_owned()
         } else {
@@ -34,7 +35,7 @@ pub async fn run(place: &Place, flags: &StatusFlags) -> Ended {
         return Ok(DONE);
     }
     if let Some(value) = &flags.by {
-        print(&feedback::by(&targets, value))?;
+        print(&feedback::by(&targets, value).map_err(Failure::Input)?)?;
         return Ok(DONE);
     }
     print(&status::text(&resources, &targets, flags.name.is_some(), crate::now()))?;

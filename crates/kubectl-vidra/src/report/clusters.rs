@@ -5,7 +5,7 @@ use vidra_api::condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, REA
 use vidra_api::{MemberCluster, find};
 
 use crate::table::table;
-use crate::text::{age, age_or_dash, brief};
+use crate::text::{age, age_or_dash, brief, command_lines, without_commands};
 
 /// A table of the members.
 pub fn text(members: &[MemberCluster], wide: bool, now: Timestamp) -> String {
@@ -19,6 +19,9 @@ pub fn text(members: &[MemberCluster], wide: bool, now: Timestamp) -> String {
     }
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|member| member.metadata.name.clone());
+    let ready = members.iter().map(|member| found(member, READY, |ready| ready.message.clone()));
+    let commands = ready.filter(|_| wide).flat_map(|message| without_commands(&message, 300).1);
+    let commands = command_lines(commands);
     let rows = members.into_iter().map(|member| {
         let name = member.metadata.name.clone().unwrap_or_default();
         let counts = member.status.as_ref().and_then(|status| status.targets).unwrap_or_default();
@@ -40,12 +43,12 @@ pub fn text(members: &[MemberCluster], wide: bool, now: Timestamp) -> String {
                 condition(member, CREDENTIALS_VALID),
                 condition(member, IDENTITY_CONFIRMED),
                 labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
-                found(member, READY, |ready| brief(&ready.message, 300)),
+                found(member, READY, |ready| without_commands(&ready.message, 300).0),
             ]);
         }
         row.iter().map(|cell| brief(cell, 400)).collect()
     });
-    table(&header, rows)
+    table(&header, rows) + &commands
 }
 
 fn found(member: &MemberCluster, condition: &str, of: impl Fn(&vidra_api::Condition) -> String) -> String {

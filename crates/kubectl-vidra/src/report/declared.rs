@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use vidra_api::{MemberCluster, VidraResourceSpec};
+use vidra_core::annotations;
 use vidra_core::manifest::{ManifestObject, Reader};
 use vidra_core::object::{Gvk, ObjectKey, Scope};
 use vidra_core::overrides::{Cluster, Effective, Overrides};
-use vidra_core::render::{Changes, HashKey, render_with};
+use vidra_core::render::{Changes, Declared as Rendered, HashKey, render_with};
 use vidra_core::select::{Member, Selection, select};
 
 /// The objects of a cluster, or why they cannot be had.
@@ -27,6 +28,8 @@ pub struct Declared {
     pub overridden: BTreeMap<i32, Vec<String>>,
     /// Entries of `spec.overrides` whose target no object is.
     pub unmatched: Vec<usize>,
+    /// An annotation that the hub does not know: it refuses this, though what it has delivered stays.
+    pub unknown: Option<String>,
 }
 
 /// What the sources of a spec hold.
@@ -50,9 +53,11 @@ pub fn declared(
 ) -> Result<Declared, String> {
     let objects = objects(spec, sources)?;
     let overrides = Overrides::compile(&spec.overrides).map_err(|invalid| invalid.to_string())?;
+    let unknown = annotations::check(&objects).err().map(|error| error.to_string());
+    let unknown = unknown.or_else(|| overrides.unknown_annotation().map(|invalid| invalid.to_string()));
     let selection = selection(namespace, spec, members);
     let scopes = Scopes::of(&objects);
-    let mut declared = Declared { selection, ..Declared::default() };
+    let mut declared = Declared { selection, unknown, ..Declared::default() };
     let mut known: BTreeMap<(String, Effective), usize> = BTreeMap::new();
     let no_values = BTreeMap::new();
     for member in members {
@@ -72,7 +77,7 @@ pub fn declared(
             declared.renderings.push(match rendered {
                 Ok(rendered) => {
                     let objects = rendered.objects.into_iter();
-                    Ok(objects.map(|object| (object.key, Value::clone(&object.body))).collect())
+                    Ok(objects.map(|object| (object.key.clone(), with_instructions(&object))).collect())
                 }
                 Err(error) => Err(error.to_string()),
             });
@@ -83,6 +88,15 @@ pub fn declared(
     let namespaces: BTreeSet<&str> = declared.selection.targets.values().map(String::as_str).collect();
     declared.unmatched = overrides.unmatched(&objects, |namespace| namespaces.contains(namespace));
     Ok(declared)
+}
+
+/// What is declared of an object, and with it what its annotations ask of the hub, which are not sent.
+fn with_instructions(object: &Rendered) -> Value {
+    let mut body = Value::clone(&object.body);
+    for (key, word) in object.directives.annotations() {
+        body["metadata"]["annotations"][key] = Value::from(word);
+    }
+    body
 }
 
 /// Which members a spec selects.
@@ -102,17 +116,18 @@ pub fn selection(namespace: &str, spec: &VidraResourceSpec, members: &[MemberClu
 
 fn objects(spec: &VidraResourceSpec, sources: &Sources) -> Result<Vec<ManifestObject>, String> {
     let mut reader = Reader::default();
-    if let Some(text) = &spec.manifest {
-        reader.read_text(None, text).map_err(|error| format!("spec.manifest: {error}"))?;
-    }
-    for (index, raw) in spec.manifests.iter().enumerate() {
-        let value = reader.value(None, index + 1, raw.text());
-        let read = value.and_then(|value| reader.read_value(None, index + 1, value));
-        read.map_err(|error| format!("spec.manifests[{index}]: {error}"))?;
-    }
-    for (name, text) in &sources.texts {
-        reader.read_text(None, text).map_err(|error| format!("{name}: {error}"))?;
-    }
+    let mut read = || {
+        if let Some(text) = &spec.manifest {
+            reader.read_text(Some(&"spec.manifest".into()), text)?;
+        }
+        let inline = "spec.manifests".into();
+        for (index, raw) in spec.manifests.iter().enumerate() {
+            let value = reader.value(Some(&inline), index + 1, raw.text())?;
+            reader.read_value(Some(&inline), index + 1, value)?;
+        }
+        sources.texts.iter().try_for_each(|(name, text)| reader.read_text(Some(&name.as_str().into()), text))
+    };
+    read().map_err(|error| error.to_string())?;
     Ok(reader.finish())
 }
 

@@ -51,6 +51,9 @@ pub struct Answer {
 pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
     let (had, has) = question.sources;
     let then = declared(question.namespace, &question.then.spec, has, question.members)?;
+    if let Some(why) = then.unknown {
+        return Err(why);
+    }
     let (now, unreadable) =
         match question.now.map(|now| declared(question.namespace, &now.spec, had, question.members)) {
             None => (Declared::default(), None),
@@ -58,6 +61,7 @@ pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
             Some(Err(why)) => (Declared::default(), Some(why)),
         };
     let mut text = settings(question);
+    text.push_str(&requests(question));
     text.push_str(&clusters(question, &then));
     if let Some(why) = &unreadable {
         text.push_str(&format!(
@@ -344,6 +348,14 @@ fn settings(question: &Question<'_>) -> String {
         }
     }
     format!("~ its spec\n{}", unified(Some(&now), &then, question.file))
+}
+
+/// Annotations of the VidraResource itself that ask something of the hub. One that the file does not have may stay.
+fn requests(question: &Question<'_>) -> String {
+    let set = |resource: &VidraResource| resource.metadata.annotations.clone().unwrap_or_default();
+    let (now, then) = (question.now.map(set).unwrap_or_default(), set(question.then));
+    let news = then.iter().filter(|(key, word)| key.starts_with("vidra.dev/") && now.get(*key) != Some(word));
+    news.map(|(key, word)| format!("~ its annotation {}: {}\n", brief(key, 80), brief(word, 200))).collect()
 }
 
 fn name<'a>(question: &Question<'a>) -> &'a str {

@@ -56,7 +56,10 @@ pub fn values(targets: &[VidraTarget], now: Timestamp) -> String {
 }
 
 /// The clusters by what this value is on them, for each object that has it.
-pub fn by(targets: &[VidraTarget], wanted: &str) -> String {
+///
+/// # Errors
+/// No value is named so; and which there are.
+pub fn by(targets: &[VidraTarget], wanted: &str) -> Result<String, String> {
     let objects = objects(targets);
     let mut text = String::new();
     for ((group, kind, namespace, name), object) in &objects {
@@ -83,9 +86,9 @@ pub fn by(targets: &[VidraTarget], wanted: &str) -> String {
         known.sort_unstable();
         known.dedup();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        text.push_str(&format!("No value is named {}. There are: {}\n", clean(wanted), clean(&known)));
+        return Err(format!("no value is named {wanted}; there are: {known}"));
     }
-    text + &ending(targets)
+    Ok(text + &ending(targets))
 }
 
 /// Objects that have values anywhere, by their names.

@@ -8,8 +8,8 @@ use vidra_api::condition::{READY, STALLED};
 use vidra_api::{Desired, DriftPolicy, MemberCluster, TargetState, VidraResource, VidraTarget, find};
 
 use super::diff::Answer;
-use super::{declared, drift};
-use crate::text::{brief, clean, some_of};
+use super::{declared, drift, status};
+use crate::text::{brief, clean, command_lines, some_of, without_commands};
 
 /// What is to be done, by cluster; `cluster`: on this one only. `members`: none where they may not be seen.
 pub fn pending(
@@ -43,6 +43,7 @@ pub fn pending(
         text.push_str(&format!("{} on {}\n", clean(&wish), some_of(&clusters, false)));
     }
     text.push_str(&held(resource));
+    text.push_str(&command_lines(status::commands(Some(resource), &own.iter().collect::<Vec<_>>())));
     let drift = drift::Report::of(&own, false);
     if drift.has_drift() || !drift.unknown.is_empty() {
         text.push_str(&drift.text(false, false, now));
@@ -101,7 +102,7 @@ fn wish(resource: &VidraResource, target: &VidraTarget, selected: bool) -> Vec<S
                 told.push_str(&format!(", {reason}"));
             }
             if let Some(message) = status.message {
-                told.push_str(&format!(": {}", brief(&message, 300)));
+                told.push_str(&format!(": {}", without_commands(&message, 300).0));
             }
             told
         }
@@ -118,7 +119,7 @@ fn held(resource: &VidraResource) -> String {
         text.push_str(&format!(
             "! stalled, {}: {}\n",
             brief(&stalled.reason, 80),
-            brief(&stalled.message, 600)
+            without_commands(&stalled.message, 600).0
         ));
     } else if resource.spec.suspend {
         text.push_str("! suspended: nothing is done until spec.suspend is false\n");

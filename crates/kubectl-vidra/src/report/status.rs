@@ -5,17 +5,22 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use termtree::Tree;
-use vidra_api::condition::{READY, STALLED};
+use vidra_api::condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED};
 use vidra_api::{
-    Desired, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource, VidraTarget, find,
+    Condition, Desired, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource, VidraTarget,
+    find,
 };
 use vidra_core::status::{Standing, going, removing};
 
 use super::change;
-use crate::text::{age, age_or_dash, brief, count, names};
+use crate::text::{Command, age, age_or_dash, brief, command_lines, count, names, without_commands};
 
 /// Longest message in a line.
 const MESSAGE_MAX: usize = 300;
+/// Longest message of a warning.
+const WARNING_MAX: usize = 600;
+/// What the tree tells of a VidraResource; each other condition of it is a warning.
+const TOLD: [&str; 5] = [READY, RECONCILING, STALLED, DRIFTED, REMOVING];
 
 /// Trees of these VidraResources; `all`: also the targets that are well, one by one.
 pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now: Timestamp) -> String {
@@ -32,6 +37,8 @@ pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now
         let wanted = wanted(resource);
         own.sort_by_key(|target| (rank(target, wanted), target.spec.cluster.clone()));
         text.push_str(&tree(resource, &own, all, now).to_string());
+        text.push_str(&command_lines(commands(Some(resource), &own)));
+        text.push_str(&warnings(resource));
     }
     // Their VidraResource went while this was read.
     for ((namespace, name), own) in by_resource {
@@ -39,8 +46,32 @@ pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now
             "VidraResource {namespace}/{name} is not there, and has {}\n",
             count(own.len(), "target")
         ));
+        text.push_str(&command_lines(commands(None, &own)));
     }
     text
+}
+
+/// The commands in what is told of a VidraResource and its targets.
+pub fn commands(resource: Option<&VidraResource>, targets: &[&VidraTarget]) -> Vec<Command> {
+    let conditions = resource.and_then(|resource| resource.status.as_ref()).map(|status| &status.conditions);
+    let own = [READY, STALLED].into_iter().filter_map(|kind| find(conditions?, kind));
+    let own = own.map(|condition| condition.message.as_str());
+    let theirs = targets.iter().filter_map(|target| target.status.as_ref()).flat_map(|status| {
+        let removing = status.removing.as_ref().and_then(|removing| removing.message.as_deref());
+        status.message.as_deref().into_iter().chain(removing)
+    });
+    own.chain(theirs).flat_map(|message| without_commands(message, MESSAGE_MAX).1).collect()
+}
+
+/// What somebody should know of what is declared, and what keeps nothing from being Ready.
+fn warnings(resource: &VidraResource) -> String {
+    let conditions = resource.status.iter().flat_map(|status| &status.conditions);
+    let holds = conditions.filter(|one| one.status == "True" && !TOLD.contains(&one.type_.as_str()));
+    let line = |one: &Condition| {
+        let (kind, reason) = (brief(&one.type_, 80), brief(&one.reason, 80));
+        format!("  warning: {kind} ({reason}): {}\n", brief(&one.message, WARNING_MAX))
+    };
+    holds.map(line).collect()
 }
 
 fn tree(resource: &VidraResource, targets: &[&VidraTarget], all: bool, now: Timestamp) -> Tree<String> {
@@ -106,7 +137,7 @@ fn still_going(targets: &[&VidraTarget]) -> Option<String> {
     let all: Vec<_> =
         targets.iter().filter_map(|target| Some((target.spec.cluster.as_str(), going(target)?))).collect();
     let (_, _, message) = removing(all.iter().map(|(cluster, going)| (*cluster, going)));
-    (!message.is_empty()).then(|| brief(&message, 2 * MESSAGE_MAX))
+    (!message.is_empty()).then(|| without_commands(&message, 2 * MESSAGE_MAX).0)
 }
 
 fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> String {
@@ -136,7 +167,7 @@ fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> S
         text.push_str(", stalled");
     }
     if ready.status != "True" {
-        text.push_str(&format!(": {}", brief(&ready.message, MESSAGE_MAX)));
+        text.push_str(&format!(": {}", without_commands(&ready.message, MESSAGE_MAX).0));
     }
     crate::text::clean(&text)
 }
@@ -171,7 +202,7 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
     if rank(target, wanted) != WELL
         && let Some(message) = &status.message
     {
-        text.push_str(&format!(": {}", brief(message, MESSAGE_MAX)));
+        text.push_str(&format!(": {}", without_commands(message, MESSAGE_MAX).0));
     }
     crate::text::clean(&text)
 }

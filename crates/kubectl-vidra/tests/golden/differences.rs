@@ -139,7 +139,31 @@ fn what_sources_hold_is_compared_and_one_that_was_not_read_is_told() {
     let broken =
         Sources { texts: vec![("ConfigMap more, key a.yaml".to_owned(), "[".to_owned())], ..none.clone() };
     let wrong = ask_with(Some(&now), &shop(changed), (&none, &broken), &[], None).err().unwrap();
-    assert!(wrong.starts_with("ConfigMap more, key a.yaml: "), "{wrong}");
+    assert!(wrong.starts_with("ConfigMap more, key a.yaml, document 1 (line 1): "), "{wrong}");
+}
+
+#[test]
+fn instructions_to_the_hub_are_told_like_any_change() {
+    let job = |annotations: &str| {
+        format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: migrate, annotations: {{{annotations}}}}}\n"
+        )
+    };
+    let shop_of = |annotations: &str| shop(spec(&job(annotations)));
+    let now = shop_of("vidra.dev/wave: '0', note: mine");
+    let then = "vidra.dev/wave: '2', vidra.dev/wait-for: Complete, vidra.dev/apply: Once, vidra.dev/on-immutable: Recreate, note: mine";
+    let mut then = shop_of(then);
+    then.metadata.annotations = Some(
+        [("vidra.dev/forget", "berlin\u{1b}"), ("note", "mine")]
+            .map(|(key, word)| (key.to_owned(), word.to_owned()))
+            .into(),
+    );
+    let answer = ask(Some(&now), &then, &delivered(), None).unwrap();
+    assert!(answer.differs);
+    assert_snapshot!("diff_of_instructions", answer.text);
+    // A default that is written out is none.
+    let same = ask(Some(&now), &shop_of("note: mine, vidra.dev/apply: Always"), &delivered(), None).unwrap();
+    assert!(!same.differs, "{}", same.text);
 }
 
 #[test]
@@ -154,13 +178,23 @@ fn losing_every_cluster_names_the_guard() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let wrong = |spec: Value| ask(None, &shop(spec), &[], None).err().unwrap();
-    assert!(wrong(spec("kind: [")).starts_with("spec.manifest: "));
+    // As the hub would say it.
+    assert!(wrong(spec("kind: [")).starts_with("spec.manifest, document 1 (line 1): "));
     let mut bad = spec(MANIFEST);
     bad["overrides"] = json!([{"target": {}, "set": [{"path": "x", "expression": "1"}]}]);
     assert!(wrong(bad).contains("spec.overrides[0]"));
     let mut bad = spec("");
     bad["manifests"] = json!([{"kind": "X"}]);
-    assert!(wrong(bad).starts_with("spec.manifests[0]: "));
+    assert!(wrong(bad).starts_with("spec.manifests, document 1: "));
+    let annotated = |key: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{{key}: Nothing}}}}\n")
+    };
+    let unknown = wrong(spec(&annotated("vidra.dev/wait_for")));
+    assert!(unknown.ends_with("knows: write vidra.dev/wait-for, or remove it"), "{unknown}");
+    // What it is now may have one of an earlier hub's.
+    let answer =
+        ask(Some(&shop(spec(&annotated("vidra.dev/wait_for")))), &shop(spec(MANIFEST)), &delivered(), None);
+    assert!(answer.unwrap().text.contains("- ConfigMap shop/a on 2"));
 }
 
 #[test]
@@ -201,7 +235,7 @@ fn what_the_hub_is_about_to_do_is_told_by_cluster() {
     let mut stalled = status.conditions[0].clone();
     stalled.type_ = "Stalled".to_owned();
     stalled.reason = "RemovalHeld".to_owned();
-    stalled.message = "approve it with vidra.dev/approve-removal=5f".to_owned();
+    stalled.message = crate::fleet::held("shop");
     status.conditions.push(stalled);
     assert_snapshot!("pending_held", pending(&shop, &settled, Some(&members), Some("berlin"), now()).text);
 }

@@ -72,6 +72,15 @@ pub fn says(status: &str, reason: &str, message: &str, ready: &str) -> Value {
     })
 }
 
+/// What a removal guard says, at its longest.
+pub fn held(resource: &str) -> String {
+    let clusters: Vec<_> = (0..10).map(|nth| format!("a-cluster-with-a-long-name-{nth:02}")).collect();
+    format!(
+        "held: it would take the VidraResource off 12 of 14 clusters, more than 20 % ({} and 2 more), and nothing new is delivered. If this is meant: kubectl annotate vidraresource {resource} -n team-a --overwrite vidra.dev/approve-removal=5f0a1b2c3d",
+        clusters.join(", ")
+    )
+}
+
 /// A member with these labels.
 pub fn member(name: &str, env: &str) -> MemberCluster {
     serde_json::from_value(json!({

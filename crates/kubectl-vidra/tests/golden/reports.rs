@@ -207,6 +207,49 @@ fn a_tree_says_what_is_gone_what_still_goes_and_counts_as_the_hub_does() {
 }
 
 #[test]
+fn a_command_to_copy_stands_whole_below_the_tree_and_so_does_each_warning() {
+    let mut held = well();
+    held["state"] = json!("Failed");
+    held["reason"] = json!("RemovalHeld");
+    held["message"] = json!(crate::fleet::held("shop"));
+    let mut guarded = well();
+    guarded["state"] = json!("Failed");
+    guarded["reason"] = json!("HubRestored");
+    guarded["message"] = json!(
+        "30 objects on cairo were applied from later declarations than this hub has: it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or take this hub's state for the right one: kubectl annotate membercluster cairo --overwrite vidra.dev/confirm=restore"
+    );
+    let targets = [target("austin", held.clone()), target("berlin", held), target("cairo", guarded)];
+    let first = format!("3 of 3 targets failed: austin: {}", crate::fleet::held("shop"));
+    let mut status = says("False", "TargetsFailed", &first, "0/3");
+    let conditions = status["conditions"].as_array_mut().unwrap();
+    for (kind, reason, message) in [
+        (
+            "IgnoreUnmatched",
+            "PathMatchesNothing",
+            "spec.drift.ignore[0].paths[0] matches nothing on any member",
+        ),
+        (
+            "FeedbackIncomplete",
+            "FeedbackUnmatched",
+            "spec.statusFeedback[1] matches no declared object\u{1b}[31m",
+        ),
+    ] {
+        conditions.push(json!({"type": kind, "status": "True", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-03-01T11:57:00Z"}));
+    }
+    let shop = resource("shop", json!({"targets": []}), status);
+    let tree = status::text(&[shop], &targets, false, now());
+    for whole in ["approve-removal=5f0a1b2c3d", "membercluster cairo --overwrite vidra.dev/confirm=restore"] {
+        assert!(
+            tree.lines().any(|line| line.starts_with("    kubectl annotate ") && line.ends_with(whole)),
+            "{tree}"
+        );
+        assert_eq!(tree.matches(whole).count(), 1, "{tree}");
+    }
+    assert_snapshot!("status_commands", tree);
+}
+
+#[test]
 fn targets_of_which_the_same_is_told_stand_together() {
     let stuck = |since: &str, message: &str| {
         let mut status = drifted(json!([scaled(since)]));
@@ -238,7 +281,7 @@ fn members_are_listed_with_what_is_delivered_to_them() {
     for condition in &mut status.conditions {
         condition.status = "False".to_owned();
         condition.reason = "NoAnswer".to_owned();
-        condition.message = "connection refused".to_owned();
+        condition.message = "another cluster answers (kube-system uid 81d0, joined with 3f9c); nothing is written. If it is meant to replace the old one: kubectl annotate membercluster cairo --overwrite vidra.dev/confirm=81d0".to_owned();
     }
     let mut fresh = member("delhi", "test");
     fresh.status = None;

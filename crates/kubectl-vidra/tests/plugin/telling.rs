@@ -62,6 +62,23 @@ async fn who_may_only_read_is_told_all_and_writes_nothing() -> Result<()> {
     ])?;
     bed.run("plain", "drift -n team-a --exit-code")?.ended(1)?;
     bed.run("plain", "drift -n default --exit-code")?.ended(0)?.says(&["No drift. 0 targets looked at."])?;
+    let unsure = bed.run("plain", "drift -n nope --exit-code")?.ended(0)?;
+    ensure!(
+        unsure.err.contains("you may not see whether the namespace nope on the hub exists"),
+        "{unsure:?}"
+    );
+    for (command, missing) in [
+        ("drift -n nope --exit-code", "the namespace nope on the hub does not exist; choose another with -n"),
+        ("status -n nope", "the namespace nope on the hub does not exist"),
+        (
+            "drift -A --cluster nope --exit-code",
+            "MemberCluster nope does not exist; see `kubectl vidra clusters`",
+        ),
+        ("diff shop -n team-a --cluster nope", "MemberCluster nope does not exist"),
+        ("status shop -n team-a --by colour", "no value is named colour; there are: none"),
+    ] {
+        bed.run("admin", command)?.refused(&[missing])?;
+    }
     bed.run("plain", "drift -A --cluster member-02 --exit-code")?.ended(1)?.says(&["1: member-02"])?;
     bed.run("plain", "drift -A --cluster member-01 --exit-code")?.ended(0)?;
     bed.run("plain", "drift -A -o wide")?.ended(0)?.says(&["2026-01-01T00:00:00Z", "member-18"])?;

@@ -93,6 +93,8 @@ impl Found {
                 rules
             }
             Err(why) => {
+                // The place says already what it is the source of.
+                let why = why.strip_prefix(&format!("{source}, ")).unwrap_or(&why);
                 self.faults.push(invalid(source.clone(), format!("{why}; {UNTIL_THEN}")));
                 let known = before.good.get(&at).cloned();
                 known
@@ -225,6 +227,7 @@ mod tests {
             let (kept, faults) = one(&first, bad);
             assert_eq!((faults.len(), faults[0].is_duplicate), (1, false), "{bad}: {faults:?}");
             assert!(faults[0].place.starts_with("ConfigMap rules, key key"), "{faults:?}");
+            assert!(!faults[0].why.contains("ConfigMap"), "its place is said once: {faults:?}");
             assert_eq!(
                 (status(&kept), kept.rules.digest()),
                 (HealthStatus::Current, first.rules.digest()),

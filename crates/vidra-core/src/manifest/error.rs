@@ -6,6 +6,7 @@ use std::{fmt, sync::Arc};
 use thiserror::Error;
 
 use super::{MAX_INLINE, MAX_OBJECTS, MAX_TEXT};
+use crate::annotations::Unknown;
 
 /// Where something that is to be delivered stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +105,16 @@ pub enum ManifestError {
         field: &'static str,
         /// What is wrong with it and how to fix it.
         why: &'static str,
+    },
+    /// An annotation of the hub's own that it does not know.
+    #[error("{place}: metadata.annotations[\"{}\"] of {object} {unknown}", .unknown.key())]
+    UnknownAnnotation {
+        /// Where the document begins.
+        place: Place,
+        /// The object, in words.
+        object: String,
+        /// The annotation.
+        unknown: Unknown,
     },
 }
 

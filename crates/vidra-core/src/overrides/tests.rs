@@ -223,6 +223,36 @@ fn what_is_wrong_on_every_cluster_is_told_by_its_place() {
 }
 
 #[test]
+fn an_annotation_that_the_hub_does_not_know_is_found_wherever_it_is_written() {
+    let known = json!({"target": {}, "mergePatch": {"metadata": {"annotations": {"vidra.dev/wave": "1"}}}});
+    let told = |entry: Value| {
+        let all = overrides(json!([known, entry]));
+        all.unknown_annotation().map(|invalid| invalid.to_string())
+    };
+    let add = |path: &str, value: Value| json!({"target": {}, "jsonPatch": [{"op": "add", "path": path, "value": value}]});
+    let odd = json!({"vidra.dev/waves": "1"});
+    for entry in [
+        json!({"target": {}, "mergePatch": {"metadata": {"annotations": odd}}}),
+        add("/metadata/annotations/vidra.dev~1waves", json!("1")),
+        add("/metadata/annotations", odd.clone()),
+        add("/metadata", json!({"annotations": odd})),
+        json!({"target": {}, "set": [{"path": ".metadata.annotations[\"vidra.dev/waves\"]", "expression": "'1'"}]}),
+    ] {
+        let told = told(entry.clone()).unwrap_or_else(|| panic!("{entry}"));
+        let words = "spec.overrides[1]: metadata.annotations[\"vidra.dev/waves\"] is no annotation that this version of the hub knows: write vidra.dev/wave,";
+        assert!(told.starts_with(words), "{told}");
+    }
+    for entry in [
+        json!({"target": {}, "mergePatch": {"metadata": {"annotations": {"vidra.dev/waves": null}}}}),
+        add("/metadata/labels", odd.clone()),
+        add("/spec/template/metadata/annotations", odd),
+        json!({"target": {}, "set": [{"path": ".metadata.annotations[\"example.com/waves\"]", "expression": "'1'"}]}),
+    ] {
+        assert_eq!(told(entry.clone()), None, "{entry}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_told_with_entry_object_and_cluster() {
     let on = |kind: &str, key: &str, value: Value| json!([{"target": {"kind": kind}, key: value}]);
     for (declared, expected) in [

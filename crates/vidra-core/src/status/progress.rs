@@ -9,6 +9,7 @@ use super::{
     reason::Reason,
     target::{Delivery, TargetFacts, state},
 };
+use crate::duration::told;
 
 /// What is waited for now: since it was first waited for, as far as that is the same wave of the same revision.
 ///
@@ -40,9 +41,9 @@ pub(super) fn late(
     }
     let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
     let since = progress.since.as_ref()?.0;
-    let seconds = facts.timeout.as_secs();
+    let timeout = told(facts.timeout);
     let message = format!(
-        "{message}; waited for since {since:.0}, longer than reconcile.timeout ({seconds} s); to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
+        "{message}; waited for since {since:.0}, longer than reconcile.timeout ({timeout}); to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
     );
     Some((TargetState::Failed, Reason::HealthCheckTimeout, message))
 }
