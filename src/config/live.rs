@@ -105,7 +105,7 @@ pub struct Live {
     pub object_removal_guard: u8,
     /// How long what is not declared any more stays: another VidraResource may take it over.
     pub prune_delay: Duration,
-    /// How long a verdict waits for a status that may never come.
+    /// How long a verdict waits for what may never come.
     pub waits: Waits,
     /// What all VidraResources of a namespace of the hub may have together, and those of all.
     pub bounds: Bounds,
@@ -223,7 +223,7 @@ struct Setting {
     take: fn(&mut Live, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 28] = [
+const SETTINGS: [Setting; 29] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -338,6 +338,11 @@ const SETTINGS: [Setting; 28] = [
         key: "health.staleStatus",
         alias: None,
         take: |live, text| put(&mut live.waits.stale_status, duration(text, 0, 60_000)),
+    },
+    Setting {
+        key: "health.failedAfter",
+        alias: None,
+        take: |live, text| put(&mut live.waits.failed, duration(text, 0, 600_000)),
     },
     Setting {
         key: "clusterConcurrency",
@@ -540,7 +545,7 @@ mod tests {
     #[test]
     fn each_key_sets_its_value_and_nothing_else() {
         let seconds = Duration::from_secs;
-        let rows: [Row; 35] = [
+        let rows: [Row; 36] = [
             ("interval", "30s", |live| live.interval = Duration::from_secs(30)),
             ("requeueResourcesAfter", " 1h30m\n", |live| live.interval = Duration::from_secs(5400)),
             ("reconcileOnEvents", "false", |live| live.on_events = false),
@@ -568,6 +573,7 @@ mod tests {
             ("hubMaxBytes", "3Gi", |live| live.bounds.hub = 3 << 30),
             ("health.noStatus", "5m", |live| live.waits.no_status = Duration::from_secs(300)),
             ("health.staleStatus", "0s", |live| live.waits.stale_status = Duration::ZERO),
+            ("health.failedAfter", "0s", |live| live.waits.failed = Duration::ZERO),
             ("clusterConcurrency", "16", |live| live.cluster_concurrency = 16),
             ("registrationNamespaces", "a, b\nc", |live| {
                 live.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -613,7 +619,7 @@ mod tests {
     }
 
     /// Each setting, with a value that is not its default.
-    const GOOD: [(&str, &str); 28] = [
+    const GOOD: [(&str, &str); 29] = [
         ("interval", "7s"),
         ("reconcileOnEvents", "false"),
         ("retry.enabled", "false"),
@@ -634,6 +640,7 @@ mod tests {
         ("hubMaxBytes", "7Mi"),
         ("health.noStatus", "7s"),
         ("health.staleStatus", "7s"),
+        ("health.failedAfter", "7s"),
         ("clusterConcurrency", "7"),
         ("registrationNamespaces", "seven"),
         ("defaultAllowedNamespaces", "seven"),
@@ -674,6 +681,7 @@ mod tests {
             ("hubMaxBytes", "1Ki", "write an amount of memory from 1Mi to 1024Gi"),
             ("health.noStatus", "11m", "write a duration from 0s to 10m"),
             ("health.staleStatus", "61s", "write a duration from 0s to 1m"),
+            ("health.failedAfter", "11m", "write a duration from 0s to 10m"),
             ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
             ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
             (

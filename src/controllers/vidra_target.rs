@@ -39,7 +39,7 @@ use vidra_api::{TargetState, target::Desired as Wish};
 use vidra_core::{
     mutants::{self, Mutant},
     plan::Inventory,
-    status::{Delivery, Reason, is_held},
+    status::{Delivery, Reason, failed, is_held},
 };
 
 use self::{
@@ -204,9 +204,10 @@ async fn keep(
         }
     };
     session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
-    let was_ready = ctx.target.is_delivered()
-        && ctx.target.status.as_ref().is_some_and(|status| status.state == Some(TargetState::Ready));
-    session.records.set_ready(&owner.hash, was_ready);
+    let status = ctx.target.status.as_ref();
+    let was_ready =
+        ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
+    session.records.set_told(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
     session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner));
     session.records.feed_by(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {

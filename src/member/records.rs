@@ -107,16 +107,17 @@ impl Records {
         sparing: Arc<Sparing>,
     ) {
         let (health, feedback) = (None, None);
+        let (is_known, was_ready, had_failed) = (false, false, BTreeSet::new());
         let says =
-            Owner { since, target, desired, sparing, health, feedback, is_known: false, was_ready: false };
+            Owner { since, target, desired, sparing, health, feedback, is_known, was_ready, had_failed };
         self.inner.lock().declare(owner, says);
     }
 
     /// Says whether an owner's target was Ready as it is declared now: what objects are only waited for takes that from
-    /// none.
-    pub fn set_ready(&self, owner: &OwnerHash, was_ready: bool) {
+    /// none. And which of its objects were told as Failed: they may not recover once more.
+    pub fn set_told(&self, owner: &OwnerHash, was_ready: bool, had_failed: BTreeSet<ObjectKey>) {
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
-            known.was_ready = was_ready;
+            (known.was_ready, known.had_failed) = (was_ready, had_failed);
         }
     }
 

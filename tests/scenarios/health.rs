@@ -97,6 +97,7 @@ fn issuing(issuing: (&str, &str), ready: &str, message: &str) -> Value {
 #[test]
 fn a_certificate_holds_the_next_wave_until_it_is_issued_and_one_that_failed_is_told_with_its_message() {
     scenario(async |world| {
+        settings::set(&world, json!({"health.failedAfter": "0s"})).await;
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let late = in_wave(config_map_in("", "late", "one"), 2);
@@ -136,6 +137,7 @@ fn a_certificate_holds_the_next_wave_until_it_is_issued_and_one_that_failed_is_t
 #[test]
 fn rules_of_a_vidra_resource_judge_its_objects_and_an_edit_of_them_alone_applies_nothing() {
     scenario(async |mut world| {
+        settings::set(&world, json!({"health.failedAfter": "0s"})).await;
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let late = in_wave(config_map_in("", "late", "one"), 2);
@@ -172,6 +174,7 @@ fn rules_of_a_vidra_resource_judge_its_objects_and_an_edit_of_them_alone_applies
 #[test]
 fn rules_that_cannot_be_read_are_told_with_their_column_and_those_before_stay_in_force() {
     scenario(async |world| {
+        settings::set(&world, json!({"health.failedAfter": "0s"})).await;
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let manifest = object(&GADGET.crd()) + &object(&GADGET.one("one"));
@@ -208,6 +211,7 @@ fn rules_that_cannot_be_read_are_told_with_their_column_and_those_before_stay_in
 #[test]
 fn a_shared_object_is_judged_for_each_vidra_resource_by_its_own_rules() {
     scenario(async |world| {
+        settings::set(&world, json!({"health.failedAfter": "0s"})).await;
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let manifest = object(&GADGET.crd()) + &object(&GADGET.one("one"));

@@ -20,6 +20,7 @@ mod delivery;
 mod disaster;
 mod drift;
 mod emptying;
+mod failing;
 mod feedback;
 mod foreign;
 mod forgetting;

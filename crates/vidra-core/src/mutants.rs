@@ -170,6 +170,10 @@ pub enum Mutant {
     SuspendedIsWell,
     /// A status that is declared and not there yet is not waited for.
     NoStatusIsWell,
+    /// What a rule calls failed has failed at once.
+    FailedAtOnce,
+    /// What had failed before a restart may recover once more after it.
+    RestartForgetsFailed,
     /// A status from before a change counts as one of after it.
     OldStatusIsNew,
     /// What an earlier process changed a moment ago is forgotten.
@@ -303,7 +307,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 123] = [
+    pub const GUARDS: [Mutant; 125] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -371,6 +375,8 @@ impl Mutant {
         Mutant::NothingHandedOver,
         Mutant::SuspendedIsWell,
         Mutant::NoStatusIsWell,
+        Mutant::FailedAtOnce,
+        Mutant::RestartForgetsFailed,
         Mutant::OldStatusIsNew,
         Mutant::RestartForgetsChange,
         Mutant::MissingIsWell,

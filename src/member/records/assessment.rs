@@ -4,9 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::time::Instant;
-use vidra_core::health::{
-    Basis, HealthStatus, is_done, judge,
-    rules::{Match, RuleSet},
+use vidra_core::{
+    health::{
+        Basis, HealthStatus, is_done, judge,
+        rules::{Match, RuleSet},
+    },
+    mutants::{self, Mutant},
 };
 
 use super::facts::{Circumstances, OwnChange};
@@ -25,6 +28,15 @@ pub(super) struct Assessment {
     pub(super) unusable: bool,
     note: Option<Arc<Note>>,
     wait: Option<Box<Wait>>,
+}
+
+/// How an object was told last, for one owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// Its target was Ready as it is declared now: what is only waited for takes that from none.
+    pub(super) ready: bool,
+    /// It had failed: what stands takes no pause to say so again.
+    pub(super) failed: bool,
 }
 
 /// Why it is not current; for people.
@@ -72,27 +84,74 @@ impl Assessment {
     /// no news.
     pub(super) fn after(mut self, before: Option<&Self>, same: bool) -> Self {
         let Some(before) = before else { return self };
-        let before = before.at(Instant::now(), false);
-        self.turned = same && self.status != HealthStatus::Current && before.opens() && !before.unread;
+        let before = before.at(Instant::now(), Told::default());
+        self = self.failing_since(before);
+        if same && before.opens() && !before.unread {
+            self.set_turned();
+        }
         let grounds = |judged: &Self| judged.note.as_ref().map(|note| note.grounds);
-        if grounds(&self) == grounds(before) {
+        let was_on_its_way = before.status == HealthStatus::InProgress;
+        // What recovers is not told.
+        if grounds(&self) == grounds(before) || self.is_failing() && was_on_its_way {
             self.note = before.note.clone();
         }
         self
     }
 
-    /// As it is at a time; `was_current`: for whom it was current before.
-    pub(super) fn at(&self, now: Instant, was_current: bool) -> &Self {
+    /// The same, where it is called failed and was before.
+    fn failing_since(mut self, before: &Self) -> Self {
+        match (self.wait.take_if(|wait| wait.then.status == HealthStatus::Failed), before.failing_until()) {
+            (None, _) => self,
+            (Some(wait), _) if before.status == HealthStatus::Failed => wait.then,
+            (wait, None) => Self { wait, ..self },
+            (wait, Some(until)) => {
+                self.wait = wait;
+                self.set_end(until);
+                self
+            }
+        }
+    }
+
+    fn set_end(&mut self, until: Instant) {
+        if let Some(wait) = &mut self.wait {
+            wait.until = until;
+            wait.known.iter_mut().for_each(|known| known.set_end(until));
+        }
+    }
+
+    /// When it has failed, for a rule calls it so by now.
+    fn failing_until(&self) -> Option<Instant> {
+        let wait = self.wait.as_ref().filter(|wait| wait.then.status == HealthStatus::Failed);
+        wait.map(|wait| wait.until)
+    }
+
+    fn is_failing(&self) -> bool {
+        self.failing_until().is_some()
+    }
+
+    fn set_turned(&mut self) {
+        self.turned = self.status != HealthStatus::Current;
+        if let Some(wait) = &mut self.wait {
+            wait.then.set_turned();
+            wait.known.iter_mut().for_each(Self::set_turned);
+        }
+    }
+
+    /// As it is at a time, for whom it was told so.
+    pub(super) fn at(&self, now: Instant, told: Told) -> &Self {
+        let failed = told.failed && !mutants::is(Mutant::RestartForgetsFailed);
         match self.wait.as_deref() {
-            Some(Wait { known: Some(known), .. }) if was_current => known.at(now, was_current),
-            Some(wait) if wait.until <= now => wait.then.at(now, was_current),
+            Some(wait) if failed && self.is_failing() => &wait.then,
+            Some(Wait { known: Some(known), .. }) if told.ready => known.at(now, told),
+            Some(wait) if wait.until <= now => wait.then.at(now, told),
             _ => self,
         }
     }
 
     /// Of the same version of the object it was said otherwise, and neither time nor its CRD is why.
     pub(super) fn is_turned(&self, before: Option<&Self>) -> bool {
-        let before = before.map(|before| before.at(Instant::now(), false)).filter(|before| !before.unread);
+        let before =
+            before.map(|before| before.at(Instant::now(), Told::default())).filter(|before| !before.unread);
         before.is_some_and(|before| before.status != self.status)
     }
 
@@ -127,8 +186,10 @@ impl Assessment {
     /// A plan or a status says something else of it than `before`, or somebody has to read what its CRD declares.
     pub(super) fn is_news(&self, before: &Self) -> bool {
         let now = Instant::now();
-        let (now, then) = (self.at(now, false), before.at(now, false));
+        let (now, then) = (self.at(now, Told::default()), before.at(now, Told::default()));
         (now.status, now.turned, now.done, now.note()) != (then.status, then.turned, then.done, then.note())
             || self.unread && !before.unread
+            // Nothing else tells when it has failed.
+            || now.is_failing() && !then.is_failing()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::Arc,
 };
 
@@ -101,6 +102,7 @@ impl Contents {
         let before = self.owners.get_mut(&owner).map(|known| {
             (says.health, says.feedback) = (known.health.take(), known.feedback.take());
             (says.is_known, says.was_ready) = (true, known.was_ready);
+            says.had_failed = mem::take(&mut known.had_failed);
             Arc::clone(&known.sparing)
         });
         let was = before.clone().unwrap_or_default();
@@ -181,11 +183,11 @@ impl<'a> Asker<'a> {
     where
         'a: 'r,
     {
-        let was_ready = self.owner.is_some_and(|owner| owner.was_ready);
+        let told = self.owner.map(|owner| owner.told(key)).unwrap_or_default();
         let own = self.owner.and_then(|owner| owner.health.as_deref());
         let own = own.filter(|_| record.is_proved(self.hash));
-        let own = own.and_then(|own| own.standing(key, self.now, was_ready));
-        let standing = own.unwrap_or_else(|| Standing::of(&record.judged, self.now, was_ready));
+        let own = own.and_then(|own| own.standing(key, self.now, told));
+        let standing = own.unwrap_or_else(|| Standing::of(&record.judged, self.now, told));
         standing.awaited(declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for))
     }
 }

@@ -94,7 +94,8 @@ impl MemberFacts {
         let made = time_of(live["metadata"]["creationTimestamp"].as_str());
         // What is made in the future is made now.
         let age = time.zip(made).map(|(time, made)| time.duration_since(made).try_into().unwrap_or_default());
-        let facts = Facts { kind, age, waits: self.tuning.now().waits, ..Facts::default() };
+        let waits = self.tuning.now().waits;
+        let facts = Facts { kind, age, failing: Some(Duration::ZERO), waits, ..Facts::default() };
         Circumstances {
             now,
             time,

@@ -13,7 +13,10 @@ use vidra_core::{
     object::ObjectKey,
 };
 
-use super::{assessment::Assessment, facts::Circumstances};
+use super::{
+    assessment::{Assessment, Told},
+    facts::Circumstances,
+};
 use crate::desired::Desired;
 
 /// The note of an object that such a rule is about, and has not judged since the owner is known.
@@ -39,13 +42,13 @@ pub(super) struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    /// `was_ready`: the owner's target was Ready as it is declared now. What is only waited for takes that from none.
-    pub(super) fn of(judged: &'a Assessment, now: Instant, was_ready: bool) -> Self {
-        let judged = judged.at(now, was_ready);
-        match judged.unread && !was_ready {
+    /// `told`: how the owner's object was told last.
+    pub(super) fn of(judged: &'a Assessment, now: Instant, told: Told) -> Self {
+        let judged = judged.at(now, told);
+        match judged.unread && !told.ready {
             true => Self::not_yet(NOT_READ),
             // A rule that cannot be used takes Ready from none, and opens nothing.
-            false if judged.unusable && was_ready => Self {
+            false if judged.unusable && told.ready => Self {
                 status: HealthStatus::Current,
                 opens: judged.turned,
                 done: judged.done,
@@ -166,9 +169,9 @@ impl OwnHealth {
     }
 
     /// How an object of the owner's is, as its own rules say; `None`: they say nothing of it.
-    pub(super) fn standing(&self, key: &ObjectKey, now: Instant, was_ready: bool) -> Option<Standing<'_>> {
+    pub(super) fn standing(&self, key: &ObjectKey, now: Instant, told: Told) -> Option<Standing<'_>> {
         self.says(key)?;
-        let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged, now, was_ready));
+        let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged, now, told));
         judged.or_else(|| (!self.inherits).then_some(Standing::not_yet(NOT_JUDGED)))
     }
 

@@ -17,7 +17,7 @@ use vidra_core::{
     render::Declared,
 };
 
-use super::{feedback::OwnFeedback, own_health::OwnHealth};
+use super::{assessment::Told, feedback::OwnFeedback, own_health::OwnHealth};
 use crate::{desired::Desired, workqueue::TargetKey};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
@@ -44,11 +44,18 @@ pub(super) struct Owner {
     pub(super) is_known: bool,
     /// The target was Ready as it is declared now.
     pub(super) was_ready: bool,
+    /// Objects that the target's status tells as Failed.
+    pub(super) had_failed: BTreeSet<ObjectKey>,
 }
 
 impl Owner {
     pub(super) fn declared(&self, key: &ObjectKey) -> Option<&Declared> {
         self.desired.objects.get(key)
+    }
+
+    /// How one of its objects was told last.
+    pub(super) fn told(&self, key: &ObjectKey) -> Told {
+        Told { ready: self.was_ready, failed: self.had_failed.contains(key) }
     }
 
     /// Takes its own health rules; `all`: those that hold for all.

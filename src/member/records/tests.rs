@@ -485,8 +485,8 @@ fn certificate(version: u64, conditions: &Value) -> Live {
     }))
 }
 
-#[test]
-fn an_object_is_judged_by_the_rule_of_its_kind_and_a_text_alone_is_no_news() {
+#[tokio::test(start_paused = true)]
+async fn an_object_is_judged_by_the_rule_of_its_kind_and_a_text_alone_is_no_news() {
     let (records, gvk) = (records(), Gvk::new("cert-manager.io", "v1", "Certificate"));
     let key = ObjectKey::new(&gvk, NAMESPACE, "web");
     let says = |version, issuing: (&str, &str), message: &str| {
@@ -498,7 +498,9 @@ fn an_object_is_judged_by_the_rule_of_its_kind_and_a_text_alone_is_no_news() {
     let asks = says(1, ("True", "DoesNotExist"), "asks the issuer").clone();
     assert_eq!(asks, (HealthStatus::InProgress, Some("asks the issuer".to_owned())));
     assert_eq!(says(2, ("True", "DoesNotExist"), "asks it again"), asks, "a text moves by itself");
-    let failed = says(3, ("False", "Failed"), "the issuer refuses it");
+    assert_eq!(says(3, ("False", "Failed"), "the issuer refuses it"), asks, "it may recover");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    let failed = records.health(&owner(), &key).unwrap();
     assert_eq!(failed, (HealthStatus::Failed, Some("the issuer refuses it".to_owned())));
     let ready = json!([{"type": "Ready", "status": "True", "reason": "Ready"}]);
     records.fold(&gvk, certificate(4, &ready), Source::Watch);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{builtin, read::text};
 
-/// Facts about one object, for kinds that no rule knows. The default says that nothing is declared and no wait is open.
+/// Facts about one object. The default says that nothing is declared and no wait is open.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// What its kind declares.
@@ -20,6 +20,8 @@ pub struct Facts {
     pub was_current: bool,
     /// The last change of ours that raised its generation.
     pub change: Option<Change>,
+    /// How long a rule has called it failed; None where nobody counts, and then it has failed at once.
+    pub failing: Option<Duration>,
     /// How long is waited.
     pub waits: Waits,
 }
@@ -29,7 +31,8 @@ impl Facts {
     #[must_use]
     pub fn later(&self, by: Duration) -> Facts {
         let change = self.change.map(|change| Change { ago: change.ago.saturating_add(by), ..change });
-        Facts { age: self.age.map(|age| age.saturating_add(by)), change, ..self.clone() }
+        let [age, failing] = [self.age, self.failing].map(|time| time.map(|time| time.saturating_add(by)));
+        Facts { age, change, failing, ..self.clone() }
     }
 }
 
@@ -64,6 +67,8 @@ pub struct Waits {
     pub stale_status: Duration,
     /// For a HorizontalPodAutoscaler's first metrics, of its age.
     pub no_metrics: Duration,
+    /// For what a rule calls failed to recover.
+    pub failed: Duration,
 }
 
 impl Default for Waits {
@@ -72,6 +77,7 @@ impl Default for Waits {
             no_status: Duration::from_secs(60),
             stale_status: Duration::from_secs(10),
             no_metrics: Duration::from_secs(300),
+            failed: Duration::from_secs(30),
         }
     }
 }

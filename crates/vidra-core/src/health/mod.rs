@@ -217,10 +217,11 @@ pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: &Facts) -> Verdict<'r>
         ));
     }
     if let Some(found) = found {
-        return Basis::Rule(found).gives(match found.rule {
-            Ok(rule) => rule.judge(live),
-            Err(error) => Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}")),
-        });
+        return match found.rule {
+            Ok(rule) => lasting(Basis::Rule(found).gives(rule.judge(live)), facts),
+            Err(error) => Basis::Rule(found)
+                .gives(Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}"))),
+        };
     }
     if let Some(health) = progress(live) {
         return Basis::Conditions.gives(health);
@@ -229,6 +230,20 @@ pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: &Facts) -> Verdict<'r>
         Some(health) => Basis::Builtin.gives(health),
         None if builtin::is_autoscaler(group, kind) => autoscaler::judge(live, facts),
         None => custom::judge(live, facts),
+    }
+}
+
+/// What a rule calls failed has failed once that has stood for a while: many controllers recover at their next try. Until
+/// then it is on its way; and for whom it was Current, it still is.
+fn lasting<'r>(verdict: Verdict<'r>, facts: &Facts) -> Verdict<'r> {
+    let left = facts.failing.and_then(|stood| facts.waits.failed.checked_sub(stood));
+    let left = left.filter(|left| !left.is_zero() && !mutants::is(Mutant::FailedAtOnce));
+    match left {
+        Some(left) if verdict.health.status == HealthStatus::Failed => {
+            let status = if facts.was_current { HealthStatus::Current } else { HealthStatus::InProgress };
+            Verdict { health: Health { status, ..verdict.health }, ends: Some(left), ..verdict }
+        }
+        _ => verdict,
     }
 }
 

@@ -4,8 +4,10 @@
 //! are sentences of [`crate::health`], or what a health rule's `message` gives, which sees no value of a Secret; what is
 //! told of a name or a note is one short line all the same.
 
+use std::collections::BTreeSet;
+
 use vidra_api::{
-    ObjectHealth, TargetState, UnreadyObject,
+    ObjectHealth, TargetState, UnreadyObject, VidraTargetStatus,
     target::{LABEL_MAX, NOTE_MAX, SUBDOMAIN_MAX, UNREADY_MAX},
 };
 
@@ -14,7 +16,7 @@ use crate::{
     directives::WaitFor,
     health::HealthStatus,
     mutants::{self, Mutant},
-    object::ObjectKey,
+    object::{KeyParts, ObjectKey},
     unseen::shown,
 };
 
@@ -158,10 +160,18 @@ impl Unready {
     }
 }
 
+/// The objects that a status tells as Failed.
+pub fn failed(status: &VidraTargetStatus) -> BTreeSet<ObjectKey> {
+    let failed = status.unready.iter().filter(|one| one.health == ObjectHealth::Failed);
+    let key = |UnreadyObject { group, kind, namespace, name, .. }: &UnreadyObject| {
+        let [group, kind, namespace, name] = [group, kind, namespace, name].map(|part| part.as_str().into());
+        ObjectKey::from(KeyParts { group, kind, namespace, name })
+    };
+    failed.map(key).collect()
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use vidra_api::VidraTargetStatus;
-
     use super::*;
     use crate::object::Gvk;
     use crate::status::target::{Delivery, TargetFacts, target_status, tests::facts};
@@ -258,6 +268,8 @@ pub(super) mod tests {
         unready.add(&key("z"), HealthStatus::Failed, None, WaitFor::Health);
         assert_eq!(names(&unready), ["z", "p0", "p1", "p2", "p3", "p4", "m00", "m01", "m02", "m03"]);
         assert_eq!(unready.total(), Some(46));
+        let status = VidraTargetStatus { unready: unready.entries(), ..VidraTargetStatus::default() };
+        assert_eq!(failed(&status), BTreeSet::from([key("z")]));
     }
 
     #[test]

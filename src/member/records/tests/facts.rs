@@ -98,7 +98,7 @@ async fn after_a_start_managed_fields_tell_of_a_change_of_ours_but_not_to_a_targ
         ("06", 2, false, Some(10)),
     ] {
         let records = serving(KindFacts::default());
-        records.set_ready(&owner(), ready);
+        records.set_told(&owner(), ready, BTreeSet::new());
         records.fold(&widget(), one(1, generation, applied, "Up"), Source::List(records.mark()));
         assert_eq!(ends(&records), ends_in, "{applied} {generation} {ready}");
         advance(Duration::from_secs(10)).await;
@@ -112,9 +112,9 @@ async fn a_first_status_is_awaited_for_a_minute_of_the_members_own_time_and_by_n
     let records = serving(declared());
     records.fold(&widget(), silent(1), Source::Watch);
     assert_eq!((says(&records).0, ends(&records)), (HealthStatus::InProgress, Some(55)));
-    records.set_ready(&owner(), true);
+    records.set_told(&owner(), true, BTreeSet::new());
     assert_eq!((says(&records), ends(&records)), ((HealthStatus::Current, None), None));
-    records.set_ready(&owner(), false);
+    records.set_told(&owner(), false, BTreeSet::new());
     advance(Duration::from_secs(55)).await;
     assert_eq!(says(&records), (HealthStatus::Current, None));
 
@@ -131,9 +131,9 @@ fn what_says_nothing_is_not_current_before_it_is_known_what_its_crd_declares() {
     records.fold(&widget(), silent(1), Source::Watch);
     assert_eq!(records.unread(), BTreeSet::from([widget()]));
     assert_eq!(says(&records).1.as_deref(), Some("It has not been judged by what its CRD declares yet"));
-    records.set_ready(&owner(), true);
+    records.set_told(&owner(), true, BTreeSet::new());
     assert_eq!(says(&records).0, HealthStatus::Current, "what is not known yet takes nothing back");
-    records.set_ready(&owner(), false);
+    records.set_told(&owner(), false, BTreeSet::new());
 
     let column = vec!["status".to_owned(), "phase".to_owned()];
     let declared = KindFacts { columns: vec![column], ..KindFacts::default() };
@@ -145,4 +145,63 @@ fn what_says_nothing_is_not_current_before_it_is_known_what_its_crd_declares() {
         records.view(&owner(), &key, &desired()).unwrap().current
     };
     assert_eq!((says(&records).0, opens(&records)), (HealthStatus::InProgress, false));
+}
+
+/// Records that judge widgets by a rule of the owner's own.
+fn judging() -> Records {
+    let rule = json!([{"apiVersion": "example.com/v1", "kind": "Widget", "failed": "status.phase == 'Down'",
+        "current": "status.phase == 'Up'", "message": "status.phase"}]);
+    let own = Arc::new(own::read(&serde_json::from_value::<Vec<_>>(rule).unwrap(), &Rules::default()).0);
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
+    let text = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: one}\n";
+    let scope = |_: &Gvk| Some(Scope::Namespaced);
+    let objects = manifest::parse(text).unwrap();
+    let rendered = render::render(&objects, &scope, NAMESPACE, &HashKey::new([7; 32])).unwrap();
+    let desired = Arc::new(Desired::new(rendered, &Interned::default()));
+    records.declare(owner(), 0, target(), desired, Arc::default());
+    records.judge_by(&owner(), own);
+    records
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_called_failed_has_half_a_minute_to_recover_and_then_has_failed_for_good() {
+    let records = judging();
+    let fold = |version, phase| records.fold(&widget(), one(version, 1, "00", phase), Source::Watch).len();
+    let told = |records: &Records| (says(records).0, says(records).1, ends(records));
+    let text = |text: &str| Some(text.to_owned());
+    fold(1, "Odd");
+    assert_eq!(told(&records), (HealthStatus::InProgress, text("Odd"), None));
+    assert_eq!(fold(2, "Down"), 1, "nothing else tells when it has failed");
+    assert_eq!(
+        told(&records),
+        (HealthStatus::InProgress, text("Odd"), Some(30)),
+        "what recovers is not told"
+    );
+    advance(Duration::from_secs(20)).await;
+    assert_eq!(fold(3, "Down"), 0);
+    assert_eq!(told(&records), (HealthStatus::InProgress, text("Odd"), Some(10)));
+    assert_eq!(fold(4, "Odd"), 0, "it has recovered");
+    assert_eq!(fold(5, "Down"), 1);
+    assert_eq!(ends(&records), Some(30), "what begins again has its time again");
+    advance(Duration::from_secs(30)).await;
+    assert_eq!(told(&records), (HealthStatus::Failed, text("Down"), None), "though nothing came");
+    assert_eq!(fold(6, "Down"), 0);
+    assert_eq!(told(&records), (HealthStatus::Failed, text("Down"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ready_target_hears_of_no_failure_that_passes_and_a_restart_takes_none_back() {
+    let records = judging();
+    let key = ObjectKey::new(&widget(), NAMESPACE, "one");
+    records.fold(&widget(), one(1, 1, "00", "Down"), Source::Watch);
+    assert_eq!((says(&records).0, ends(&records)), (HealthStatus::InProgress, Some(30)));
+    records.set_told(&owner(), true, BTreeSet::new());
+    assert_eq!((says(&records), ends(&records)), ((HealthStatus::Current, None), Some(30)));
+    records.set_told(&owner(), false, BTreeSet::from([key.clone()]));
+    assert_eq!((says(&records).0, ends(&records)), (HealthStatus::Failed, None), "its status said so before");
+    records.set_told(&owner(), true, BTreeSet::from([key]));
+    assert_eq!(says(&records).0, HealthStatus::Failed, "though nothing waits for it");
+    records.set_told(&owner(), true, BTreeSet::new());
+    advance(Duration::from_secs(30)).await;
+    assert_eq!((says(&records).0, ends(&records)), (HealthStatus::Failed, None));
 }

@@ -1,11 +1,11 @@
 //! Which rule applies, which problems the others have, and in which order a verdict is made.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Facts, facts::KindFacts, judge, rule::RuleText, rules::Origin,
+    Basis, HealthStatus, facts::Facts, facts::KindFacts, facts::Waits, judge, rule::RuleText, rules::Origin,
     rules::Problem, rules::RuleSet, rules::Rules,
 };
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
@@ -81,6 +81,40 @@ fn a_kind_comes_before_a_group_before_a_family_and_then_the_resource_before_the_
         assert_eq!(is_rule, !told.is_empty(), "{told}");
         assert!(!is_rule || verdict.health.message == told, "{told}: {}", verdict.health.message);
     }
+}
+
+#[test]
+fn what_a_rule_calls_failed_has_failed_once_that_has_stood_for_a_while() {
+    let rule = json!({"apiVersion": "a.io", "kind": "One", "failed": "status.phase == 'Down'",
+        "current": "status.phase == 'Up'", "message": "status.why"});
+    let set = set(&[], &[], &[rule]);
+    let live = |phase: &str| json!({"apiVersion": "a.io/v1", "kind": "One", "status": {"phase": phase, "why": "words"}});
+    let seconds = Duration::from_secs;
+    for (failing, was_current, within, status, ends) in [
+        (Some(0), false, 30, InProgress, Some(30)),
+        (Some(29), false, 30, InProgress, Some(1)),
+        (Some(30), false, 30, Failed, None),
+        (Some(0), false, 0, Failed, None),
+        // Nobody counts.
+        (None, false, 30, Failed, None),
+        // It is taken from nobody before.
+        (Some(10), true, 30, Current, Some(20)),
+        (Some(30), true, 30, Failed, None),
+    ] {
+        let waits = Waits { failed: seconds(within), ..Waits::default() };
+        let facts = Facts { failing: failing.map(seconds), was_current, waits, ..Facts::default() };
+        let down = live("Down");
+        let verdict = judge(&down, &set, &facts);
+        assert_eq!((verdict.health.status, verdict.ends), (status, ends.map(seconds)), "{facts:?}");
+        assert_eq!((verdict.health.reason, &*verdict.health.message), ("HealthCheckFailed", "words"));
+        let later = facts.later(seconds(30));
+        assert_eq!(judge(&down, &set, &later).health.status, Failed);
+        assert_eq!(judge(&live("Up"), &set, &facts).ends, None);
+    }
+    let stalled = json!({"apiVersion": "b.io/v1", "kind": "Two", "status": {"conditions": [
+        {"type": "Stalled", "status": "True"}]}});
+    let facts = Facts { failing: Some(Duration::ZERO), ..Facts::default() };
+    assert_eq!(judge(&stalled, &set, &facts).health.status, Failed, "no rule says so");
 }
 
 #[test]
