@@ -19,11 +19,14 @@ use vidra_api::{
     labels::{HEALTH_RULES, HUB_LABEL},
     names::HubId,
 };
-use vidra_core::health::{
-    fleet::{Fault, Fleet},
-    library,
-    rule::Scope,
-    rules::RuleSet,
+use vidra_core::{
+    health::{
+        fleet::{Fault, Fleet},
+        library,
+        rule::Scope,
+        rules::RuleSet,
+    },
+    mutants::{self, Mutant},
 };
 
 use crate::{
@@ -163,7 +166,7 @@ impl HealthRules {
     /// Takes what the ConfigMaps say.
     fn take(&self, all: &BTreeMap<String, Arc<Source>>) -> (BTreeSet<Scope>, Vec<Fault>) {
         let mut read = self.read.lock();
-        let own = all.iter().filter(|(_, one)| !one.is_delivered);
+        let own = all.iter().filter(|(_, one)| !one.is_delivered || mutants::is(Mutant::DeliveredRulesCount));
         let (fleet, mut faults) = read.fleet.read(own.map(|(name, one)| (&**name, &one.texts)));
         faults.extend(all.iter().filter(|(_, one)| one.is_delivered).map(|(name, _)| Fault {
             config_map: name.clone(),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use vidra_core::mutants::{self, Mutant};
 
 /// A status of one object is written at most once in this time, and once more when it ends what a passing one
 /// announced; the last one always.
@@ -88,7 +89,8 @@ impl StatusThrottle {
             }
             News::Values => {
                 self.settling = None;
-                if let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_VALUES, sent, now)) {
+                let rest = self.sent.and_then(|sent| rest_of(BETWEEN_VALUES, sent, now));
+                if let Some(rest) = rest.filter(|_| !mutants::is(Mutant::ValuesAtOnce)) {
                     return Due::In(rest);
                 }
                 let turn = *self.turn.get_or_insert_with(|| turns.take(now));

@@ -286,6 +286,34 @@ pub enum Mutant {
     HubUnbounded,
     /// The log does not say of whom what may take much memory begins.
     LargeUntold,
+    /// The fleet's health rules count before a VidraResource's own.
+    FleetRulesFirst,
+    /// What an expression lacks is false, and its opposite true.
+    MissingFieldHolds,
+    /// All of a list of a status that is empty are as they should be.
+    EmptyListHolds,
+    /// A status of an earlier generation counts as one of now.
+    OldGenerationIsWell,
+    /// Nobody comes back when a verdict ends that only waits.
+    VerdictsNeverEnd,
+    /// A verdict that turns because rules have changed closes the waves that were open.
+    TurnedCloses,
+    /// A health rule that cannot be used is none.
+    BrokenRuleIsNone,
+    /// A health rule that cannot be used takes Ready from what was Ready.
+    UnusableTakesReady,
+    /// What the hub has delivered into its own namespace says what Ready means.
+    DeliveredRulesCount,
+    /// A VidraResource may write into the hub's own namespace.
+    OwnNamespaceTakes,
+    /// Values alone are written as soon as anything else.
+    ValuesAtOnce,
+    /// Of a Secret comes back what is asked for.
+    SecretsComeBack,
+    /// Expressions see what is in a Secret.
+    SecretsSeen,
+    /// Values take any room in a VidraTarget.
+    FeedbackUnbounded,
 }
 
 impl Mutant {
@@ -307,7 +335,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 125] = [
+    pub const GUARDS: [Mutant; 139] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -433,6 +461,20 @@ impl Mutant {
         Mutant::RefusedStatusAgain,
         Mutant::HubUnbounded,
         Mutant::LargeUntold,
+        Mutant::FleetRulesFirst,
+        Mutant::MissingFieldHolds,
+        Mutant::EmptyListHolds,
+        Mutant::OldGenerationIsWell,
+        Mutant::VerdictsNeverEnd,
+        Mutant::TurnedCloses,
+        Mutant::BrokenRuleIsNone,
+        Mutant::UnusableTakesReady,
+        Mutant::DeliveredRulesCount,
+        Mutant::OwnNamespaceTakes,
+        Mutant::ValuesAtOnce,
+        Mutant::SecretsComeBack,
+        Mutant::SecretsSeen,
+        Mutant::FeedbackUnbounded,
     ];
 }
 

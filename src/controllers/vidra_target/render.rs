@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vidra_api::{OverrideInputs, VidraTargetSpec};
 use vidra_core::{
+    mutants::{self, Mutant},
     object::Gvk,
     status::{Delivery, Reason},
 };
@@ -33,7 +34,8 @@ pub(super) async fn desired_state(
 fn reaches_hub(ctx: &Context<'_>, session: &Session, desired: &Desired) -> Option<Delivery> {
     let (own, hub) = (&*ctx.hub.settings.namespace, ctx.hub.identity.cluster.as_ref()?);
     // The cheap question first: for nearly all members it is the only one.
-    if session.state().answering().is_none_or(|who| who.uid != *hub) {
+    if session.state().answering().is_none_or(|who| who.uid != *hub) || mutants::is(Mutant::OwnNamespaceTakes)
+    {
         return None;
     }
     let within = desired.objects.keys().find(|key| *key.namespace == *own)?;

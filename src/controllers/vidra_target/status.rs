@@ -9,6 +9,7 @@ use vidra_api::{
 use vidra_core::{
     directives::WaitFor,
     health::HealthStatus,
+    mutants::{self, Mutant},
     object::ObjectKey,
     plan::Inventory,
     status::{Delivery, Reason, TargetFacts, Unready, left, target_status, tells_the_same},
@@ -227,7 +228,7 @@ fn healths(
         None => unready.add_missing(key),
     });
     // Nothing else tells when what is waited for does not come.
-    if let Some(ends) = ends {
+    if let Some(ends) = ends.filter(|_| !mutants::is(Mutant::VerdictsNeverEnd)) {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), ends);
     }
     // Somebody else's object in its place is none of the target's.

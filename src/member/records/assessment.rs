@@ -86,7 +86,7 @@ impl Assessment {
         let Some(before) = before else { return self };
         let before = before.at(Instant::now(), Told::default());
         self = self.failing_since(before);
-        if same && before.opens() && !before.unread {
+        if same && before.opens() && !before.unread && !mutants::is(Mutant::TurnedCloses) {
             self.set_turned();
         }
         let grounds = |judged: &Self| judged.note.as_ref().map(|note| note.grounds);

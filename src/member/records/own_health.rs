@@ -10,6 +10,7 @@ use vidra_core::{
         HealthStatus,
         rules::{RuleSet, Rules},
     },
+    mutants::{self, Mutant},
     object::ObjectKey,
 };
 
@@ -48,7 +49,7 @@ impl<'a> Standing<'a> {
         match judged.unread && !told.ready {
             true => Self::not_yet(NOT_READ),
             // A rule that cannot be used takes Ready from none, and opens nothing.
-            false if judged.unusable && told.ready => Self {
+            false if judged.unusable && told.ready && !mutants::is(Mutant::UnusableTakesReady) => Self {
                 status: HealthStatus::Current,
                 opens: judged.turned,
                 done: judged.done,

@@ -15,6 +15,7 @@ use vidra_core::{manifest::unpack::unpack, select};
 
 use super::{
     doc::{self, Doc},
+    health::{self, RULES, Rule, are_usable},
     index::Key,
     sparing::are_rules,
     vary::{View, are_readable, vary},
@@ -84,6 +85,9 @@ pub struct Declared {
     chosen: BTreeMap<String, Past<BTreeSet<String>>>,
     /// The hub's settings.
     settings: Past<Value>,
+    /// The health rules of each VidraResource, and the fleet's; what cannot be read is as it was.
+    own_rules: BTreeMap<String, Past<Vec<Rule>>>,
+    fleet_rules: Past<Vec<Rule>>,
 }
 
 /// How much may be removed at once without a person's word, in percent: of a VidraResource's targets, and of a target's objects.
@@ -146,6 +150,11 @@ impl Declared {
         match (changed.plural.as_str(), changed.namespace.as_str()) {
             ("vidraresources", _) => self.resource(changed, now),
             ("memberclusters", _) => self.member(changed, now),
+            ("configmaps", HUB_NAMESPACE) if changed.name == RULES => {
+                let text = changed.after().and_then(|new| new["data"]["rules"].as_str().map(str::to_owned));
+                let written = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+                note_rules(&mut self.fleet_rules, &written, now);
+            }
             ("configmaps", HUB_NAMESPACE) => {
                 let settings = changed.after().map_or(Value::Null, |new| new["data"].clone());
                 self.settings.push((now, settings));
@@ -254,6 +263,10 @@ impl Declared {
             self.held.remove(name);
         } else if self.ready_reason(name) == Some("RemovalHeld") {
             self.held.insert(name.to_owned());
+        }
+        if !spec["healthCheckExprs"].is_null() || self.own_rules.contains_key(name) {
+            let past = self.own_rules.entry(name.to_owned()).or_default();
+            note_rules(past, &spec["healthCheckExprs"], now);
         }
         let whole = reads || spec["suspend"] == true;
         let past = self.said.entry(name.to_owned()).or_default();
@@ -459,6 +472,23 @@ impl Declared {
         self.said.get(resource)?.last().map(|(_, said)| said).filter(|said| !said.is_null())
     }
 
+    /// The health rules that a VidraResource had at some instant since then, and those that the fleet had.
+    pub fn rules_since(&self, resource: &str, then: Instant) -> [Vec<&[Rule]>; 2] {
+        let own = self.own_rules.get(resource).map(Vec::as_slice).unwrap_or_default();
+        [own, &self.fleet_rules].map(|past| {
+            let began = past.first().is_some_and(|(from, _)| *from <= then);
+            let none: &[Rule] = &[];
+            let all = since(past, then).map(Vec::as_slice);
+            all.chain((!began).then_some(none)).collect()
+        })
+    }
+
+    /// Can all health rules of a VidraResource be read?
+    pub fn has_usable_rules(&self, resource: &str) -> bool {
+        let past = self.own_rules.get(resource).and_then(|past| past.last());
+        past.is_none_or(|(_, rules)| are_usable(rules))
+    }
+
     /// The VidraResources that there are.
     pub fn resources(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.resources.iter().map(|(name, resource)| (name, &**resource))
@@ -610,6 +640,15 @@ impl Content {
             true => Some(self.docs.clone()),
             false => vary(&self.docs, &self.overrides, view, applies).map(Into::into),
         }
+    }
+}
+
+/// Notes rules after those before them.
+fn note_rules(past: &mut Past<Vec<Rule>>, written: &Value, now: Instant) {
+    let before = past.last().map(|(_, rules)| rules.as_slice()).unwrap_or_default();
+    let read = health::rules(written, before);
+    if past.is_empty() || read != before {
+        past.push((now, read));
     }
 }
 

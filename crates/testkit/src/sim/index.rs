@@ -4,8 +4,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
+use jiff::Timestamp;
 use memkube::{Changed, Cluster};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -14,6 +16,7 @@ use vidra_api::labels::HUB_LABEL;
 use super::{
     declared::{Declared, Past, since},
     doc::Doc,
+    health::{self, Told},
     kinds::kind_of,
     sparing::spared,
     world::named,
@@ -69,6 +72,8 @@ pub struct Target {
     pub failed_before: Option<String>,
     /// See there.
     pub message: String,
+    /// What it tells of its objects' values.
+    pub feedback: Value,
 }
 
 /// What a VidraTarget is to bring to its member.
@@ -133,11 +138,27 @@ pub struct Index {
     labelled: BTreeSet<Key>,
     /// Those of them that are in no inventory: after each call it is asked for them.
     unknown: BTreeSet<Key>,
+    /// When the world began.
+    began: Option<Instant>,
+    /// Targets that have said Ready, with the revision.
+    were_ready: BTreeSet<(String, String)>,
+    /// When the hub has last raised the generation of an object of which health is judged, and the status that it had then.
+    raised: BTreeMap<Key, (Instant, Value)>,
+}
+
+/// How an object may be, as far as the hub may know.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// It may work.
+    pub well: bool,
+    /// It may not, or not yet.
+    pub late: bool,
 }
 
 impl Index {
     /// Takes a change in.
     pub fn take(&mut self, cluster: &str, changed: &Changed, now: Instant) {
+        self.began.get_or_insert(now);
         match (cluster, changed.plural.as_str()) {
             ("hub", "vidratargets") => self.target(changed, now),
             ("hub", "vidrainventories") => self.inventory(changed),
@@ -183,6 +204,7 @@ impl Index {
             failed_since: None,
             failed_before: None,
             message: text(&status["message"]),
+            feedback: status["feedback"].clone(),
         };
         let aim = Aim {
             revision: target.revision.clone(),
@@ -215,6 +237,7 @@ impl Index {
         if status["state"] == "Ready" {
             let spoken = self.spoken.get(&of_spec(&status["observedGeneration"])).cloned();
             let (namespace, inputs) = spoken.unwrap_or_default();
+            self.were_ready.insert((name.clone(), text(&status["revision"])));
             target.ready = Some(Claim { revision: text(&status["revision"]), namespace, inputs });
         }
         let keeps = self.keeps(&target, spec);
@@ -369,6 +392,86 @@ impl Index {
             return false;
         };
         doc.is_met_by(&live, &spared(spec, key, &live))
+            && self.standing(resource, key, &live, Instant::now()).well
+    }
+
+    /// How an object may be for a VidraResource by all rules that it may be judged by since then. What the hub knows better than
+    /// its kind's conditions and rules tell, it knows for a while: see [`health`].
+    pub fn standing(&self, resource: &str, key: &Key, live: &Value, then: Instant) -> Standing {
+        if key[1] != health::GROUP {
+            return Standing { well: true, late: false };
+        }
+        let now = Instant::now();
+        let lag = now.checked_sub(health::RULES_LAG).unwrap_or(now);
+        let [own, fleet] = self.declared.rules_since(resource, then.min(lag));
+        let was_ready = self.was_ready(resource, &key[0]);
+        let (mut all, age) = (Standing::default(), self.age(live, now));
+        for (own, fleet) in own.iter().flat_map(|own| fleet.iter().map(move |fleet| (own, fleet))) {
+            let one = match health::told(live, own, fleet) {
+                Told::Late => Standing { well: false, late: true },
+                Told::Well { by_conditions: false } => Standing { well: true, late: false },
+                Told::Well { by_conditions: true } => self.caught_up(key, live, was_ready, now),
+                Told::Unusable(well) => Standing { well: well || was_ready, late: true },
+                // Of one without a status subresource nobody knows that a status is to come.
+                Told::Silent => Standing {
+                    well: age >= health::AWAITED.0 || was_ready || key[2] == "Widget",
+                    late: age < health::AWAITED.1,
+                },
+            };
+            all = Standing { well: all.well || one.well, late: all.late || one.late };
+        }
+        all
+    }
+
+    /// Whether the status of what works to its conditions is not from before a change of the hub's.
+    fn caught_up(&self, key: &Key, live: &Value, was_ready: bool, now: Instant) -> Standing {
+        let raised = self.raised.get(key).filter(|(_, status)| *status == live["status"]);
+        let reports = key[2] != "Gadget" || !live["status"]["observedGeneration"].is_null();
+        let Some((at, _)) = raised.filter(|_| !reports) else { return Standing { well: true, late: false } };
+        let ours = |manager: &str| manager.starts_with("vidra/");
+        let ago = now.saturating_duration_since(*at);
+        let is_over = ago >= health::CATCHES_UP.0 || !health::is_unanswered(live, ours);
+        Standing { well: is_over || was_ready, late: ago < health::CATCHES_UP.1 }
+    }
+
+    /// Has the target said Ready of the revision that it is to have?
+    fn was_ready(&self, resource: &str, member: &str) -> bool {
+        let name = vidra_api::names::target_name(resource, member);
+        let target = self.targets.get(&name);
+        target.is_some_and(|target| self.were_ready.contains(&(name, target.revision.clone())))
+    }
+
+    fn age(&self, live: &Value, now: Instant) -> Duration {
+        let made =
+            live["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let since = made.and_then(|made| Duration::try_from(made.duration_since(super::world::start())).ok());
+        let world = self.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        world.saturating_sub(since.unwrap_or_default())
+    }
+
+    /// The hub has changed an object: its status may be from before that.
+    pub fn note_raised(&mut self, key: &Key, (old, new): (&Value, &Value), now: Instant) {
+        let generation = |of: &Value| of["metadata"]["generation"].as_i64();
+        if key[1] == health::GROUP && generation(old) < generation(new) {
+            self.raised.insert(key.clone(), (now, new["status"].clone()));
+        }
+    }
+
+    /// Did a later wave not have to wait for it at any instant since then: was it as declared, and did it work? One that has not
+    /// changed since other rules said so closes nothing.
+    pub fn was_open(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
+        if key[1] != health::GROUP {
+            return self.was_as_declared(resource, key, doc, then);
+        }
+        let past = self.past.get(key).map(Vec::as_slice).unwrap_or_default();
+        let ends = past.iter().skip(1).map(|(from, _)| Some(*from)).chain([None]);
+        let lately = past.iter().zip(ends).filter(|(_, end)| end.is_none_or(|end| end >= then));
+        let mut lately = lately.filter_map(|((from, live), _)| Some((*from, live.as_deref()?)));
+        lately.any(|(from, live)| {
+            let mut said = self.declared.said_since(resource, then);
+            said.any(|spec| doc.is_held_by(live, &spared(spec, key, live)))
+                && self.standing(resource, key, live, from.min(then)).well
+        })
     }
 
     /// Was it so at any instant since then?
@@ -381,6 +484,7 @@ impl Index {
             let held = self.policies(resource, &key[0]);
             let mut said = self.declared.said_since(resource, then).chain(held);
             said.any(|spec| doc.is_met_by(live, &spared(spec, key, live)))
+                && self.standing(resource, key, live, then).well
         })
     }
 

@@ -3,9 +3,11 @@
 pub mod behind;
 pub mod clouds;
 mod deeds;
+pub mod feedback;
 mod guard;
 mod rest;
 mod told;
+mod waves;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -252,6 +254,8 @@ impl Judge {
         marks::note("rule:writer");
         let of = changed.after().unwrap_or_default();
         let key = (call.user.clone(), uid(&of).to_owned());
+        let after = self.statuses.get(&key).map(|(before, _)| begun.duration_since(*before));
+        self.judge_values(call, changed, after);
         let passing = call.resource == "vidraresources" && is_passing(&of);
         if let Some((before, was_passing)) = self.statuses.insert(key, (begun, passing))
             && begun.duration_since(before) < BETWEEN_STATUSES
@@ -280,6 +284,7 @@ impl Judge {
             if ours && &*call.cluster != "hub" {
                 self.judge_change(call, changed, now);
                 self.judge_rest(call, changed, now);
+                self.note_raised(call, changed, now);
             }
             if is_other_hubs {
                 self.judge_other_hub(call, changed, now);

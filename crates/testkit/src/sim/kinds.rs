@@ -1,7 +1,7 @@
 //! The kinds that scenarios deliver.
 
 /// Group, plural, kind, and whether they have no namespace.
-pub const DELIVERED: [(&str, &str, &str, bool); 10] = [
+pub const DELIVERED: [(&str, &str, &str, bool); 12] = [
     ("", "configmaps", "ConfigMap", false),
     ("", "secrets", "Secret", false),
     ("", "services", "Service", false),
@@ -9,6 +9,8 @@ pub const DELIVERED: [(&str, &str, &str, bool); 10] = [
     ("apps", "statefulsets", "StatefulSet", false),
     ("batch", "jobs", "Job", false),
     ("test.io", "books", "Book", false),
+    (super::health::GROUP, "gadgets", "Gadget", false),
+    (super::health::GROUP, "widgets", "Widget", false),
     ("", "namespaces", "Namespace", true),
     ("rbac.authorization.k8s.io", "clusterroles", "ClusterRole", true),
     ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", true),

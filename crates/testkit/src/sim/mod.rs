@@ -15,6 +15,7 @@
 pub mod crash;
 pub mod declared;
 pub mod doc;
+pub mod health;
 pub mod index;
 pub mod judge;
 pub mod kinds;

@@ -499,6 +499,15 @@ impl Observer {
         }
     }
 
+    /// Notes this where the hub has seen for so long what is so in this member.
+    pub fn breach_if_clear(&self, member: &str, most: Duration, what: &str) {
+        let mut state = self.state.lock();
+        if state.judge.is_clear(member, Instant::now(), most) {
+            let at = self.began.elapsed().as_secs_f64();
+            state.judge.breach(format!("{at:.3}: {what}"));
+        }
+    }
+
     /// Notes that a member counts as one that answers, though for so long only another one has answered in its place.
     pub fn judge_contact(&self, member: &str, most: Duration) {
         let mut state = self.state.lock();

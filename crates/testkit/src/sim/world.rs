@@ -130,7 +130,8 @@ fn next(lives: &AtomicU32) -> u32 {
     lives.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-fn start() -> Timestamp {
+/// When each world begins.
+pub(super) fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }
 

@@ -4,7 +4,10 @@ use serde_json::json;
 use vidra_api::{Feedback, FeedbackObject, clip, feedback::LEFT_OUT_MAX};
 
 use super::{Extract, value::size};
-use crate::object::ObjectKey;
+use crate::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+};
 
 /// Bytes of all values of a VidraTarget with the names of their objects, as JSON.
 pub const ROOM: usize = 2048;
@@ -32,6 +35,7 @@ pub fn gather<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Extract)>, b
                     (room, head) = (left, 0);
                     object.values.push(value.clone());
                 }
+                None if mutants::is(Mutant::FeedbackUnbounded) => object.values.push(value.clone()),
                 None => {
                     left_out += 1;
                     why.get_or_insert_with(|| format!("{} {NO_ROOM}", value.name));

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::builtin;
 use super::rule::{Rule, RuleError, RuleText, Scope, ScopeKey};
+use crate::mutants::{self, Mutant};
 
 /// Whoever wrote a rule; the first counts before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +108,9 @@ impl Rules {
                 Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
                 Err(error) => {
                     problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
+                    if mutants::is(Mutant::BrokenRuleIsNone) {
+                        continue;
+                    }
                     let known = before.get(scope.key()).map(|(_, known)| known);
                     let broken = || Entry { place, rule: Err(error), hash: hash_of(&scope, text) };
                     known.filter(|known| known.rule.is_ok()).cloned().unwrap_or_else(broken)
@@ -176,12 +180,9 @@ fn hash_of(scope: &Scope, text: &RuleText) -> [u8; 32] {
 /// The rules of all origins.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
-    /// In the order of [`ORIGINS`].
+    /// In the order in which they count, which is that of [`Origin`].
     origins: [Arc<Rules>; 3],
 }
-
-/// In the order in which they count.
-const ORIGINS: [Origin; 3] = [Origin::Resource, Origin::Fleet, Origin::Shipped];
 
 /// The rule that applies to an object.
 #[derive(Clone, Copy, Debug)]
@@ -238,8 +239,12 @@ impl RuleSet {
         let groups = std::iter::once((false, group)).chain(families.map(|domain| (true, domain)));
         let keys_of = |kind| groups.clone().map(move |(is_family, name)| (is_family, name, kind));
         let mut keys = [Some(kind), None].into_iter().flat_map(keys_of);
+        let [resource, fleet, shipped] = &self.origins;
+        let (own, all) = ((Origin::Resource, resource), (Origin::Fleet, fleet));
+        let (first, second) = if mutants::is(Mutant::FleetRulesFirst) { (all, own) } else { (own, all) };
+        let origins = [first, second, (Origin::Shipped, shipped)];
         keys.find_map(|key| {
-            ORIGINS.iter().zip(&self.origins).find_map(|(origin, rules)| {
+            origins.iter().find_map(|(origin, rules)| {
                 let (scope, entry) = rules.get(key)?;
                 let hash = u64::from_be_bytes(*entry.hash.first_chunk()?);
                 Some(Match { scope, origin: *origin, rule: entry.rule.as_ref().map(|rule| &**rule), hash })

@@ -10,6 +10,7 @@ use vidra_api::{labels::CONFIRM, names::target_name};
 
 use super::{Judge, clouds::HUB, rest::stamped};
 use crate::sim::{
+    health::GROUP,
     index::{Key, Target},
     marks,
 };
@@ -126,7 +127,7 @@ impl Judge {
             && !declared.is_revoked(resource, &key[0])
             && target.state != "Suspended";
         // Objects of a kind that comes with a CRD are not seen while that is not served.
-        if !target.present || !works || !looks || key[1] == "test.io" {
+        if !target.present || !works || !looks || matches!(&*key[1], "test.io" | GROUP) {
             return false;
         }
         let otherwise =

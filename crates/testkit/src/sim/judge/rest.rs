@@ -28,7 +28,7 @@ use crate::sim::{
 
 /// What a VidraResource last had applied to an object.
 #[derive(Clone, Debug, PartialEq)]
-enum Delivered {
+pub(super) enum Delivered {
     /// Nothing, or it is gone by the hub's own hand.
     Nothing,
     /// Nobody knows, for the member was put back to what it was.
@@ -76,6 +76,11 @@ impl Judge {
     /// The hub was put back to what it was.
     pub(super) fn forget_deliveries(&mut self, now: Instant) {
         self.deliveries.put_all(|_, _| true, now, &Delivered::Unknown);
+    }
+
+    /// What a VidraResource has last had applied there.
+    pub(super) fn applied_last(&self, key: &Key, resource: &str) -> Option<&Delivered> {
+        self.deliveries.last(key, resource).map(|(_, last)| last)
     }
 
     /// As what a VidraResource has last had it applied, if that is known; several bodies may have been meant.
@@ -170,7 +175,9 @@ impl Judge {
             return self.deliveries.put(&key, resource, now, Delivered::Nothing);
         }
         let said: Vec<&Value> = aims.iter().map(|aim| &aim.spec).collect();
+        let early = self.too_early(resource, &key, (old.as_deref(), new), (&aims, &bodies), now);
         let wrong = self.not_left(resource, &key, (old.as_deref(), new), &bodies, &said);
+        let wrong = wrong.into_iter().chain(early);
         self.breaches.extend(wrong.map(|what| format!("{call}: {} {what}: {old:?}", key.join("/"))));
         self.deliveries.put(&key, resource, now, Delivered::These(bodies));
     }
@@ -211,7 +218,7 @@ impl Judge {
     /// Does a revision declare it that was applied whole there, and as one of these bodies? What one declares that was not is
     /// applied until it is: of what is gone meanwhile nobody may know that it was there, nor as what. What is seen tells as
     /// what it was applied (`None`).
-    fn was_delivered(&self, resource: &str, key: &Key, bodies: Option<&[Value]>) -> bool {
+    pub(super) fn was_delivered(&self, resource: &str, key: &Key, bodies: Option<&[Value]>) -> bool {
         let Some(target) = self.index.targets.get(&target_name(resource, &key[0])) else { return true };
         if target.says && target.whole.revision.is_empty() {
             return false;

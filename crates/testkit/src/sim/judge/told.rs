@@ -55,6 +55,7 @@ impl Judge {
         wrong.extend(self.silent_rivalries(now));
         wrong.extend(self.silent_strays());
         wrong.extend(self.told_by_members());
+        wrong.extend(self.untold_values());
         wrong
     }
 
@@ -142,6 +143,7 @@ impl Judge {
             "NoTargets" => declared.selected(name) == 0,
             "ClusterNotFound" => self.names_a_missing_cluster(spec),
             "SourceNotFound" | "SourceInvalid" | "ManifestInvalid" => !readable,
+            "HealthChecksInvalid" => !declared.has_usable_rules(name),
             "OverridesInvalid" => !are_readable(&spec["overrides"]),
             "OverrideMatchesNothing" => !spec["overrides"].is_null(),
             "IgnoreInvalid" => !are_rules(spec),
@@ -216,7 +218,11 @@ impl Judge {
         let spec = self.index.policies(&target.resource, &target.cluster)?;
         let retries = declared.retries() && spec["reconcile"]["retryInterval"].is_null();
         let is_met = |(key, doc): (&Key, &Doc)| self.index.is_as_declared(&target.resource, key, doc);
-        let late = || wanted.iter().any(|one| !is_met(one));
+        let may_be_late = |key: &Key| {
+            let live = self.index.live(key);
+            live.is_some_and(|live| self.index.standing(&target.resource, key, &live, now).late)
+        };
+        let late = || wanted.iter().any(|one| !is_met(one) || may_be_late(one.0));
         let live = |is: &dyn Fn(&Value, &Key) -> bool| {
             wanted.keys().any(|key| self.index.live(key).is_some_and(|live| is(&live, key)))
         };

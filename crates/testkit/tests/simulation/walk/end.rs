@@ -52,6 +52,7 @@ impl Walk {
             self.patch_resource("bank", json!({"manifest": text})).await;
         }
         self.put_teams_right().await;
+        self.put_rig_right().await;
         self.put_strangers_right().await;
         let everybody = json!([{"clusterSelector": {}, "namespace": TARGET_NAMESPACE}]);
         for name in self.names() {

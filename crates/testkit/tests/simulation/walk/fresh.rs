@@ -25,6 +25,7 @@ use super::{
     Plan, Walk,
     hubs::THEIRS,
     model::{manifest, place},
+    rig::{self, RIG, run_well},
     teams::{NOBODY, found},
     workloads::{Fate, run_workloads},
 };
@@ -65,6 +66,9 @@ impl Walk {
         if self.others {
             found(&fresh).await;
         }
+        if self.declared.contains_key(RIG) {
+            rig::found(&fresh).await;
+        }
         for name in self.declared.keys() {
             let spec = self.world.resource(name).unwrap_or_default()["spec"].clone();
             let mut made = testkit::sim::world::resource(name, "");
@@ -93,6 +97,7 @@ impl Walk {
                 return false;
             }
             run_workloads(world, || Some(Fate::Well)).await;
+            run_well(world).await;
             sleep(Duration::from_secs(1)).await;
         }
         true

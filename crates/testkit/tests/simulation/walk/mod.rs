@@ -20,6 +20,7 @@ mod plan;
 mod reached;
 mod refusals;
 mod removals;
+mod rig;
 mod steps;
 mod strangers;
 mod teams;
@@ -48,6 +49,8 @@ use backups::Kept;
 use hubs::OtherHub;
 use model::{Docs, UNIQUE, VALUES, declaring};
 pub use plan::Plan;
+use plan::STEPS;
+use rig::RIG;
 use steps::{kinds, later, mix};
 use teams::OTHER;
 
@@ -104,6 +107,12 @@ impl Walk {
         let shop = Docs::from([("a", "one"), ("b", "one"), ("s", "one")]);
         let mut declared = BTreeMap::from([("shop", shop), ("bank", bank())]);
         let mut made: Vec<_> = declared.iter().map(|(name, docs)| (*name, declaring(name, docs))).collect();
+        if rig::is_with_rig(seed) {
+            rig::found(&world).await;
+            let (docs, its) = rig::made();
+            declared.insert(RIG, docs);
+            made.push((RIG, its));
+        }
         if others {
             teams::found(&world).await;
             let (docs, theirs) = teams::others(&mut chance);
@@ -194,9 +203,13 @@ fn walk_and_keep(plan: &Plan, told: bool, kept: bool) -> Walked {
                 let pause = walk.chance.u64(..4000);
                 sleep(Duration::from_millis(pause)).await;
                 walk.meddle(plan.chance(*step).fork()).await;
+                walk.work_rig(plan.beside(*step)).await;
                 walk.step().await;
                 walk.roll_out(false).await;
                 walk.world.observer.judge_claims(STALE_AFTER);
+            }
+            if plan.steps.contains(&(STEPS - 1)) {
+                walk.abandon_rig(plan.beside(STEPS)).await;
             }
             // A watch that failed again and again is begun again after a minute; if it has expired, another.
             sleep(CLEARS_WITHIN + LANDS_WITHIN + STALE_AFTER + SLACK).await;

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde_json::{Value, json};
 use testkit::sim::world::{TARGET_NAMESPACE, document, resource};
 
+use super::rig;
+
 /// What may be declared, by a name for it.
 pub const SLOTS: [&str; 15] =
     ["a", "b", "d", "s", "key", "web", "app", "own", "role", "book", "keep", "once", "absent", "db", "job"];
@@ -97,12 +99,12 @@ fn text(slot: &str, value: &str) -> String {
         "keep" => one(asking("keep", value, json!({"vidra.dev/prune": "disabled"}))),
         "once" => one(asking("once", value, json!({"vidra.dev/apply": "Once"}))),
         "absent" => one(asking("absent", value, json!({"vidra.dev/apply": "IfAbsent"}))),
-        plain => document(plain, value),
+        plain => rig::object(plain, value).map_or_else(|| document(plain, value), one),
     }
 }
 
 /// A ConfigMap that asks something of the hub.
-fn asking(name: &str, value: &str, annotations: Value) -> Value {
+pub(super) fn asking(name: &str, value: &str, annotations: Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations},
         "data": {"key": value},

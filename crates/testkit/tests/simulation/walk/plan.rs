@@ -27,6 +27,11 @@ impl Plan {
         fastrand::Rng::with_seed(self.seed ^ step)
     }
 
+    /// What is drawn from for what happens beside a step.
+    pub fn beside(&self, step: usize) -> fastrand::Rng {
+        fastrand::Rng::with_seed(!self.chance(step).get_seed())
+    }
+
     /// As few steps as still fail, by taking out halves, quarters and so on to single ones (Zeller's ddmin).
     pub fn shrunk(&self, fails: impl Fn(&Self) -> bool) -> Self {
         let mut plan = self.clone();

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::{
     Walk,
     model::{Docs, declaring, manifest, place},
+    rig::RIG,
 };
 
 /// What its VidraResource is called among all: that of [`OTHER_TEAM`] with the name of the first team's.
@@ -56,7 +57,12 @@ pub(super) fn others(chance: &mut fastrand::Rng) -> (Docs, Value) {
 impl Walk {
     /// The VidraResources that there may be.
     pub(super) fn names(&self) -> &'static [&'static str] {
-        if self.others { &["shop", "bank", OTHER] } else { &["shop", "bank"] }
+        match (self.others, self.declared.contains_key(RIG)) {
+            (true, true) => &["shop", "bank", OTHER, RIG],
+            (true, false) => &["shop", "bank", OTHER],
+            (false, true) => &["shop", "bank", RIG],
+            (false, false) => &["shop", "bank"],
+        }
     }
 
     /// The shop of any team.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::sim::{World, doc::holds};
 
-use super::{Walk, wishes::path_of};
+use super::{Walk, rig::run_well, wishes::path_of};
 
 /// What becomes of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,7 @@ impl Walk {
     pub(super) async fn roll_out(&mut self, surely: bool) {
         if surely {
             self.take_failed_jobs_away().await;
+            run_well(&self.world).await;
         }
         let chance = &mut self.chance;
         let draw = || match surely || chance.bool() {

@@ -10,6 +10,7 @@ use super::{
     value::{Text, Value},
     view::View,
 };
+use crate::mutants::{self, Mutant};
 
 /// What is left of the bounds.
 pub(super) struct Cost {
@@ -86,7 +87,10 @@ impl<'a> Evaluation<'a> {
             Kind::Select { of, field, is_optional } => self.select(of, field, *is_optional),
             Kind::Has { of, field } => self.has(of, field),
             Kind::Index { of, key, is_optional } => self.index(of, key, *is_optional),
-            Kind::Not(of) => Ok(Value::Bool(!self.truth(of)?)),
+            Kind::Not(of) => match self.truth(of) {
+                Err(Stop::Undefined(_)) if mutants::is(Mutant::MissingFieldHolds) => Ok(Value::Bool(true)),
+                truth => Ok(Value::Bool(!truth?)),
+            },
             Kind::Negative(of) => self.negative(of),
             Kind::All(parts) => self.chain(parts, false),
             Kind::Any(parts) => self.chain(parts, true),
@@ -381,7 +385,9 @@ impl<'a> Evaluation<'a> {
         }
         let items = self.items(&over)?;
         match parts.kind {
-            LoopKind::All if items.is_empty() && parts.is_open => no_value("all has nothing to ask"),
+            LoopKind::All if items.is_empty() && parts.is_open && !mutants::is(Mutant::EmptyListHolds) => {
+                no_value("all has nothing to ask")
+            }
             LoopKind::All => self.ask(parts, items, false),
             LoopKind::Exists => self.ask(parts, items, true),
             LoopKind::ExistsOne => {

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::mutants::{self, Mutant};
+
 /// Repeats the whole object, a Secret's data among it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -40,7 +42,7 @@ impl<'a> View<'a> {
     /// A top-level field.
     pub(super) fn root(&self, name: &str) -> Option<&Value> {
         match name {
-            "data" | "stringData" if self.is_secret => None,
+            "data" | "stringData" if self.is_secret && !mutants::is(Mutant::SecretsSeen) => None,
             "metadata" if self.metadata.is_some() => self.metadata.as_ref(),
             _ => self.fields?.get(name),
         }
