@@ -252,7 +252,7 @@ fn an_object_that_is_late_is_named_after_the_timeout_over_a_restart_and_recovers
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
         let progress = status.progress.expect("what is waited for");
         let since = format!("{:.0}", progress.since.as_ref().unwrap().0);
-        for word in ["Gadget", "one", since.as_str(), "3 s"] {
+        for word in ["Gadget", "one", since.as_str(), "(3s)"] {
             assert!(message.contains(word), "{message}");
         }
 

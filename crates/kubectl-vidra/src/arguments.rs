@@ -57,9 +57,12 @@ pub enum Command {
     Clusters(ClustersFlags),
     /// Has the hub look at all targets of VidraResources again, and waits until it has.
     Reconcile(ReconcileFlags),
-    /// Judges objects of a file as the hub would, without any cluster: for health rules of one's own. Exit code 1: one is
-    /// Failed, or not what is required.
+    /// Judges objects of a file as the hub would, without any cluster but with --hub: for health rules of one's own. Exit
+    /// code 1: one is Failed, or not what is required.
     Health(HealthFlags),
+    /// Which targets other health rules would turn: those of this plug-in's version, before the hub is upgraded to it, or
+    /// those of a file. Exit code 1: some would, or may.
+    Check(CheckFlags),
     /// Registers a member: its ServiceAccount and rights in the member, then the Secret on the hub.
     Join(JoinFlags),
 }
@@ -175,24 +178,74 @@ pub struct ReconcileFlags {
 
 /// Flags of `health`.
 #[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["name", "files"]))]
 pub struct HealthFlags {
+    /// The VidraResource whose objects are judged as they are in the member --cluster, in place of those of a file: they are
+    /// read there with your own rights, by the context of the member's name.
+    #[arg(requires = "cluster")]
+    pub name: Option<String>,
     /// Objects with their status, as `kubectl get -o yaml` prints them, `-` for standard input; several times for
     /// several files. What CRDs among them declare counts for objects of their kinds.
-    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    #[arg(short, long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// With a name: the member.
+    #[arg(long, requires = "name")]
+    pub cluster: Option<String>,
+    /// With a name: the kubeconfig that has the member's context; default: the hub's.
+    #[arg(long, value_name = "FILE", requires = "name")]
+    pub member_kubeconfig: Option<PathBuf>,
     /// Health rules beside those that the hub ships: ConfigMaps of fleet rules, a list of rules, or a VidraResource
     /// with spec.healthCheckExprs.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
+    /// With the rules that the hub has: those of its fleet, beside those that this version ships.
+    #[arg(long, conflicts_with = "rules")]
+    pub hub: bool,
+    /// With --hub: and those of this VidraResource; default: the one that is named.
+    #[arg(long, value_name = "NAME", requires = "hub")]
+    pub resource: Option<String>,
+    /// With --hub: the hub's own namespace, whose ConfigMaps have the rules of the fleet.
+    #[arg(long, default_value = "vidra-system", requires = "hub")]
+    pub hub_namespace: String,
+    /// In place of the verdicts, a rule for each kind of which an object is not Current, or is so without evidence: made
+    /// of names in its status, for you to check.
+    #[arg(long, conflicts_with_all = ["require", "output"])]
+    pub suggest: bool,
     /// What each object must be, such as Current, or Current,Suspended; default: anything but Failed.
     #[arg(long, value_name = "HEALTH", value_delimiter = ',', value_parser = health)]
     pub require: Vec<HealthStatus>,
     /// How old each object is, where the hub waits for a first status or for metrics; default: longer than that.
-    #[arg(long, value_name = "AGE", value_parser = duration)]
+    #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "name")]
     pub age: Option<Duration>,
     /// How it is shown.
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
+}
+
+/// Flags of `check`.
+#[derive(Clone, Debug, Args)]
+pub struct CheckFlags {
+    /// The VidraResource; default: all.
+    pub name: Option<String>,
+    /// In all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "name")]
+    pub all_namespaces: bool,
+    /// ConfigMaps of the fleet's rules as they would be: they take the place of the hub's of their names. Default: the
+    /// hub's, with the rules that this version ships.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
+    /// On this cluster only.
+    #[arg(long)]
+    pub cluster: Option<String>,
+    /// Read the objects in the members, with your own rights there, by contexts of the members' names.
+    #[arg(long)]
+    pub members: bool,
+    /// The kubeconfig that has these contexts; default: the hub's.
+    #[arg(long, value_name = "FILE", requires = "members")]
+    pub member_kubeconfig: Option<PathBuf>,
+    /// The hub's own namespace, whose ConfigMaps have the rules of the fleet.
+    #[arg(long, default_value = "vidra-system")]
+    pub hub_namespace: String,
 }
 
 /// Flags of `join`.

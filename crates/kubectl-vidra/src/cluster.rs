@@ -60,13 +60,13 @@ impl Cluster {
         Self::open(place, "hub", "--kubeconfig and --context").await
     }
 
-    /// The member to join.
+    /// A member.
     ///
     /// # Errors
     /// The kubeconfig cannot be used.
-    pub async fn member(kubeconfig: &Path, context: Option<&str>) -> Result<Self, Failure> {
+    pub async fn member(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self, Failure> {
         let place = Place {
-            kubeconfig: Some(kubeconfig.to_owned()),
+            kubeconfig: kubeconfig.map(Path::to_owned),
             context: context.map(str::to_owned),
             namespace: None,
         };

@@ -4,8 +4,9 @@
 //! main -> arguments -> command/* (calls) -> report/* (functions of what was answered, and of the time) -> output
 //! ```
 //! It reads the kinds of vidra.dev, and for `diff -f` what `spec.manifestsFrom` names; `reconcile` sets an annotation,
-//! `health` asks no cluster at all; `join` writes into the member that it is given credentials for, and a registration Secret on the hub. It knows
-//! nothing that plain kubectl could not show, and has no credentials of members but those that `join` is given.
+//! `health` asks a cluster only where it is told
+//! to; `join` writes into the member that it is given credentials for, and a registration Secret on the hub. It knows
+//! nothing that plain kubectl could not show, and has no credentials of members but those that `join`, `check --members` and `health NAME` find in the user's kubeconfig.
 
 pub mod arguments;
 pub mod cluster;
@@ -43,7 +44,8 @@ pub async fn run(arguments: Arguments) -> Ended {
         Command::Diff(flags) => command::diff::run(&place, &flags).await,
         Command::Clusters(flags) => command::clusters::run(&place, &flags).await,
         Command::Reconcile(flags) => command::reconcile::run(&place, &flags).await,
-        Command::Health(flags) => command::health::run(&flags),
+        Command::Health(flags) => command::health::run(&place, &flags).await,
+        Command::Check(flags) => command::check::run(&place, &flags).await,
         Command::Join(flags) => command::join::run(&place, &flags).await,
     }
 }

@@ -28,7 +28,7 @@ pub async fn run(place: &Place, flags: &JoinFlags) -> Ended {
     }
     let rights = member::rights(&flags.rights)?;
     let hub = Cluster::hub(place).await?;
-    let joining = Cluster::member(&flags.member_kubeconfig, flags.member_context.as_deref()).await?;
+    let joining = Cluster::member(Some(&flags.member_kubeconfig), flags.member_context.as_deref()).await?;
     let progress = Progress::new();
     progress.say("looking at both clusters");
     let uid = member::uid(&joining).await?;

@@ -23,6 +23,23 @@ struct Row {
     rule: Option<String>,
 }
 
+impl Row {
+    fn of(object: &Value, rules: &RuleSet, facts: &Facts) -> Self {
+        let verdict = judge(object, rules, facts);
+        Row {
+            api_version: text(object, "/apiVersion"),
+            kind: text(object, "/kind"),
+            namespace: Some(text(object, "/metadata/namespace")).filter(|namespace| !namespace.is_empty()),
+            name: text(object, "/metadata/name"),
+            rule: match verdict.basis {
+                Basis::Rule(found) => Some(rule(&found)),
+                _ => None,
+            },
+            health: verdict.health,
+        }
+    }
+}
+
 /// All objects in the order of their files, and what they were judged by.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -44,21 +61,15 @@ impl Report {
             let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
             let crd = crds.get(&(group.to_owned(), kind.clone()));
             let declared = crd.map(|crd| KindFacts::of_crd(crd, version)).unwrap_or_default();
-            let verdict = judge(object, rules, &Facts { kind: declared, age, ..Facts::default() });
-            Row {
-                namespace: Some(text(object, "/metadata/namespace"))
-                    .filter(|namespace| !namespace.is_empty()),
-                name: text(object, "/metadata/name"),
-                rule: match verdict.basis {
-                    Basis::Rule(found) => Some(rule(&found)),
-                    _ => None,
-                },
-                health: verdict.health,
-                api_version,
-                kind,
-            }
+            Row::of(object, rules, &Facts { kind: declared, age, ..Facts::default() })
         };
         Report { rows: objects.iter().map(row).collect(), digest: rules.digest() }
+    }
+
+    /// Judges objects, each with what is known beside it.
+    pub fn with_facts(objects: &[(Value, Facts)], rules: &RuleSet) -> Report {
+        let rows = objects.iter().map(|(object, facts)| Row::of(object, rules, facts)).collect();
+        Report { rows, digest: rules.digest() }
     }
 
     /// Whether each object is one of these; any but Failed where there are none.

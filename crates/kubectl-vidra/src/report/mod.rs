@@ -1,6 +1,7 @@
 //! What is said: functions of what the hub's API answered and of the time. No I/O.
 
 pub mod change;
+pub mod check;
 pub mod clusters;
 pub mod declared;
 pub mod diff;
@@ -10,3 +11,4 @@ pub mod health;
 pub mod pending;
 pub mod rules;
 pub mod status;
+pub mod suggest;

@@ -1,14 +1,23 @@
 //! What a file of health rules holds: ConfigMaps of fleet rules, lists of rules, or a VidraResource with its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
-use vidra_api::labels::HEALTH_RULES;
-use vidra_core::first_of::more;
-use vidra_core::health::library;
+use vidra_api::labels::{HEALTH_RULES, HUB_LABEL};
+use vidra_api::{HealthCheckExpr, VidraTarget};
+use vidra_core::first_of::{first_of, more};
+use vidra_core::health::fleet::Fleet;
 use vidra_core::health::rule::RuleText;
 use vidra_core::health::rules::{Origin, Problem, RuleSet, Rules};
+use vidra_core::health::{library, own};
 use vidra_core::manifest;
+
+use crate::text::{count, some_of};
+
+/// Most rules that are named.
+const NAMED: usize = 10;
 
 /// What stands in a rule.
 const FIELDS: &str = "write apiVersion, kind and current, and where they are needed inProgress, failed, suspended, message, and observedGeneration: Ignore";
@@ -64,6 +73,74 @@ pub fn read(name: &str, text: &str) -> Result<(RuleSet, Vec<String>), String> {
     };
     let (resource, fleet) = (compiled(Origin::Resource, &resource)?, compiled(Origin::Fleet, &fleet)?);
     Ok((RuleSet::new(resource, fleet, library::rules()), warnings))
+}
+
+/// The rules that a hub has, as far as its API shows them, and what is to be known of them.
+pub struct OfHub {
+    /// With those that this version ships.
+    pub set: RuleSet,
+    /// Lines for people.
+    pub warnings: Vec<String>,
+    /// What it has beside those that are shipped; empty where that is nothing.
+    pub beside: String,
+}
+
+/// Puts them together: of ConfigMaps in the hub's namespace, and of a VidraResource. What cannot be used is a warning: the
+/// hub goes by what it was before, which its API does not show.
+pub fn of_hub(config_maps: &[ConfigMap], own: &[HealthCheckExpr]) -> OfHub {
+    let mut warnings = Vec::new();
+    let mut texts: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
+    for one in config_maps {
+        let name = one.metadata.name.as_deref().unwrap_or_default();
+        if one.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(HUB_LABEL)) {
+            warnings
+                .push(format!("ConfigMap {name} is delivered by a hub: to that hub its rules do not count"));
+        } else {
+            texts.insert(name, one.data.clone().unwrap_or_default());
+        }
+    }
+    let (fleet, faults) = Fleet::default().read(texts.iter().map(|(name, texts)| (*name, texts)));
+    warnings.extend(faults.into_iter().map(|fault| format!("{}: {}", fault.place, fault.why)));
+    let (own, problems) = own::read(own, &Rules::default());
+    warnings.extend(own::complaint(&problems).into_iter().chain(own::duplicates(&problems)));
+    let named = |what: &str, rules: &Rules| {
+        let scopes: Vec<String> = rules.scopes().map(ToString::to_string).collect();
+        (!scopes.is_empty())
+            .then(|| format!("{} of the {what} ({})", scopes.len(), first_of(scopes.iter(), NAMED)))
+    };
+    let beside: Vec<_> =
+        [named("fleet", &fleet.rules), named("VidraResource", &own)].into_iter().flatten().collect();
+    let set = RuleSet::new(Arc::new(own), fleet.rules, library::rules());
+    OfHub { set, warnings, beside: beside.join(", ") }
+}
+
+/// Whether targets were judged by a set of rules when their statuses were written: a line, which is a warning where some
+/// were not.
+pub fn compared(digest: &str, targets: &[&VidraTarget]) -> String {
+    let mut others: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut alike = 0;
+    for target in targets {
+        match target.status.as_ref().and_then(|status| status.health_rules.as_deref()) {
+            Some(theirs) if theirs == digest => alike += 1,
+            Some(theirs) => {
+                let name = target.metadata.name.clone().unwrap_or_default();
+                others.entry(theirs).or_default().push(name);
+            }
+            None => {}
+        }
+    }
+    let told: Vec<_> =
+        others.iter().map(|(theirs, names)| format!("{theirs} on {}", some_of(names, false))).collect();
+    match (alike, told.as_slice()) {
+        (0, []) => {
+            "note: no target shows by which rules the hub judges, so they may differ from these".to_owned()
+        }
+        (alike, []) => format!("note: the hub judged {} by these rules", count(alike, "target")),
+        (_, told) => format!(
+            "warning: the hub judged by other rules when it last wrote ({}): its release ships others than this plug-in, or a change is on its way",
+            told.join("; ")
+        ),
+    }
 }
 
 impl Found {
@@ -194,6 +271,50 @@ mod tests {
         );
         assert_ne!(digests[0], digests[3], "a VidraResource's are others");
         assert!(!digests.contains(&library::rule_set().digest()));
+    }
+
+    #[test]
+    fn a_hubs_rules_are_put_together_as_the_hub_does_and_compared_by_digest() {
+        let one = |name: &str, labels: Value, text: &str| -> ConfigMap {
+            serde_json::from_value(
+                serde_json::json!({"metadata": {"name": name, "labels": labels}, "data": {"a": text}}),
+            )
+            .unwrap_or_default()
+        };
+        let delivered = one("z", serde_json::json!({HUB_LABEL: "main"}), &RULE.replace("Shop", "Till"));
+        let hub = of_hub(&[one("b", Value::Null, "- ["), one("a", Value::Null, RULE), delivered], &[]);
+        let (same, _) = read("rules.yaml", RULE).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((hub.set.digest(), &*hub.beside), (same.digest(), "1 of the fleet (example.com/Shop)"));
+        assert!(hub.warnings[0].starts_with("ConfigMap z is delivered by a hub"), "{:?}", hub.warnings);
+        assert!(
+            hub.warnings[1].starts_with("ConfigMap b, key a: document 1 (line 1): "),
+            "{:?}",
+            hub.warnings
+        );
+        let rule = HealthCheckExpr {
+            api_version: "a.io/v1".into(),
+            current: "status.up".into(),
+            ..HealthCheckExpr::default()
+        };
+        let own = of_hub(&[], &[rule]);
+        assert_eq!((&*own.beside, own.warnings.len()), ("1 of the VidraResource (a.io/*)", 0));
+        assert_eq!(of_hub(&[], &[]).beside, "");
+        assert_eq!(of_hub(&[], &[]).set.digest(), library::rule_set().digest());
+
+        let target = |name: &str, digest: Option<&str>| -> VidraTarget {
+            let mut target = VidraTarget::new(name, vidra_api::VidraTargetSpec::default());
+            let health_rules = digest.map(str::to_owned);
+            target.status = Some(vidra_api::VidraTargetStatus { health_rules, ..Default::default() });
+            target
+        };
+        let all =
+            [target("shop.berlin", Some("aa")), target("shop.cairo", Some("bb")), target("shop.delhi", None)];
+        assert!(
+            compared("aa", &[&all[0], &all[2]]).starts_with("note: the hub judged 1 target by these rules")
+        );
+        let told = compared("aa", &all.iter().collect::<Vec<_>>());
+        assert!(told.starts_with("warning: ") && told.contains("(bb on 1: shop.cairo)"), "{told}");
+        assert!(compared("aa", &[&all[2]]).contains("no target shows"));
     }
 
     #[test]

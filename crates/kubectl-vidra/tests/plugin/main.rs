@@ -1,6 +1,7 @@
 //! The plug-in as a process, against clusters in memory over HTTPS.
 
 mod bed;
+mod checking;
 mod health;
 mod joining;
 mod pipelines;
