@@ -117,11 +117,9 @@ impl HealthRules {
         self.now.borrow().clone()
     }
 
-    /// Waits until a kind is judged by another rule than this fingerprint tells.
-    pub async fn changed(&self, group: &str, kind: &str, judged_by: u64) {
-        let mut now = self.now.subscribe();
-        // The sender lives as long as this.
-        let _ = now.wait_for(|now| now.fingerprint(group, kind) != judged_by).await;
+    /// Tells of each change of what holds.
+    pub fn changes(&self) -> watch::Receiver<Arc<RuleSet>> {
+        self.now.subscribe()
     }
 
     /// Waits for a turn at listing objects again because rules have changed: there are few, so that this is behind all
@@ -181,6 +179,7 @@ impl HealthRules {
         (read.fleet, read.faults) = (fleet, faults.len());
         if !changed.is_empty() {
             let set = RuleSet::new(Arc::default(), read.fleet.rules.clone(), library::rules());
+            let set = set.after(&self.now(), &changed);
             self.now.send_replace(Arc::new(set));
         }
         (changed, faults)
@@ -296,7 +295,12 @@ mod tests {
         assert_eq!((changed.len(), faults.len(), health.counts()), (0, 1, (1, 1)));
         assert!(Arc::ptr_eq(&set, &health.now()));
         let (changed, _) = health.take(&BTreeMap::new());
-        assert_eq!((changed.len(), print()), (1, shipped.fingerprint("a.io", "One")));
+        assert_eq!((changed.len(), health.now().digest()), (1, shipped.digest()));
+        // What was judged by it meanwhile is to be judged again.
+        assert_ne!(print(), shipped.fingerprint("a.io", "One"));
+        health.take(&source(ONE, false));
+        assert_ne!(print(), first);
+        assert_eq!(health.now().fingerprint("b.io", "One"), shipped.fingerprint("b.io", "One"));
     }
 
     #[test]
@@ -307,15 +311,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kind_whose_rule_has_changed_is_told_and_lists_in_its_turn() {
+    async fn a_change_is_told_and_each_lists_in_its_turn() {
         let health = HealthRules::default();
-        let one = health.now().fingerprint("a.io", "One");
+        let mut changes = health.changes();
         health.take(&source(ONE, false));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        health.take(&source(ONE, false));
+        assert!(!changes.has_changed().unwrap(), "nothing has changed");
         let within = Duration::from_secs(60);
-        let told = tokio::time::timeout(within, health.changed("a.io", "One", one)).await;
-        assert!(told.is_ok());
-        let other = tokio::time::timeout(within, health.changed("b.io", "One", 0)).await;
-        assert!(other.is_err(), "nothing has changed for it");
         let turns = futures::future::join_all((0..LISTS).map(|_| health.turn())).await;
         assert!(tokio::time::timeout(within, health.turn()).await.is_err(), "each lists in its turn");
         drop(turns);

@@ -77,7 +77,8 @@ impl StatusThrottle {
     pub(super) fn due(&mut self, news: News, now: Instant, turns: &mut ValueTurns) -> Due {
         match news {
             News::Nothing => {
-                (self.settling, self.turn) = (None, None);
+                self.settling = None;
+                self.keep_turn(now);
                 return Due::Never;
             }
             News::Passing | News::Followed => {
@@ -113,7 +114,14 @@ impl StatusThrottle {
     /// API, and its answer may have taken long: the next one keeps its distance from this moment.
     pub(super) fn sent(&mut self, now: Instant) {
         self.sent = Some(now);
-        (self.settling, self.turn) = (None, None);
+        self.settling = None;
+        self.keep_turn(now);
+    }
+
+    /// A turn that nobody needs now is kept until it has passed: whoever gave turns back and took others would take them from
+    /// the rest.
+    fn keep_turn(&mut self, now: Instant) {
+        self.turn = self.turn.filter(|turn| *turn > now);
     }
 
     /// One was sent a moment ago.
@@ -220,8 +228,13 @@ mod tests {
         let last = &mut all[999];
         assert_eq!(last.due(Lasting, start, &mut turns), Now);
         last.sent(start);
-        // What went along has no turn any more.
-        assert_eq!(last.due(Values, start + ms(10_000), &mut turns), In(ms(90_000)));
+        // Its turn is kept, and takes no second one from the others.
+        assert_eq!(last.due(Values, start + ms(10_000), &mut turns), In(ms(89_900)));
+        for _ in 0..1000 {
+            assert_eq!(last.due(Nothing, start + ms(10_000), &mut turns), Never);
+            assert_eq!(last.due(Values, start + ms(10_000), &mut turns), In(ms(89_900)));
+        }
+        assert_eq!(StatusThrottle::default().due(Values, start + ms(10_000), &mut turns), In(ms(90_000)));
         assert_eq!(all[998].due(Values, start + ms(99_800), &mut turns), Now);
         assert_eq!(StatusThrottle::default().due(Values, start + ms(200_000), &mut turns), Now);
     }

@@ -7,7 +7,8 @@
 //!
 //! `registry` is what runs, `run` and `list` are what one of them does, `reader` what it reads, `places` where there is one,
 //! `verify` how it finds out that a watch lies, `faults` what is said of that, `unreadable` what is known of objects that
-//! cannot be read, `counts` what a status tells, `rests` which lists do not end, `single_list` the lists without a watch.
+//! cannot be read, `counts` what a status tells, `rests` which lists do not end, `single_list` the lists without a watch,
+//! `rejudge` those for changed health rules.
 
 mod counts;
 mod faults;
@@ -15,6 +16,7 @@ mod list;
 mod places;
 mod reader;
 mod registry;
+mod rejudge;
 mod rests;
 mod run;
 mod single_list;
@@ -33,7 +35,7 @@ use std::{
 use kube::{Client, core::ApiResource};
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::{Notify, watch},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -95,8 +97,8 @@ pub struct Informers {
     page: u32,
     tuning: Arc<Tuning>,
     health: Arc<HealthRules>,
-    /// One place is listed at a time because rules have changed.
-    rejudges: Semaphore,
+    /// A place was listed: other rules may judge its kind by now.
+    relisted: Notify,
     faults: FaultReporter,
     tasks: TaskTracker,
     /// Why one of them could not start, where that is to end the contact.
@@ -123,7 +125,7 @@ impl Informers {
         tasks: TaskTracker,
         (stop, doubt, pace): (CancellationToken, Arc<Doubt>, Arc<Pace>),
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let informers = Arc::new(Self {
             faults: FaultReporter::new(
                 cluster.clone(),
                 deps.metrics.clusters().of(&cluster),
@@ -139,7 +141,7 @@ impl Informers {
             page: deps.limits.page,
             tuning: deps.tuning.clone(),
             health: deps.health.clone(),
-            rejudges: Semaphore::new(1),
+            relisted: Notify::new(),
             tasks,
             startup: watch::Sender::new(None),
             stop,
@@ -148,7 +150,11 @@ impl Informers {
             pace,
             state: Mutex::default(),
             next_id: AtomicU64::new(0),
-        })
+        });
+        let (of, rng, token) = (informers.clone(), informers.rng.clone(), informers.stop.clone());
+        let follow = async move { supervised("rejudge", rng.as_ref(), || rejudge::follow(of.clone())).await };
+        informers.tasks.spawn(token.run_until_cancelled_owned(follow));
+        informers
     }
 
     /// Makes sure that the kinds which a target needs are watched, ends what nobody needs any more, and
@@ -265,6 +271,13 @@ impl Informers {
         self.tasks.spawn(token.run_until_cancelled_owned(follow));
         let (resource, users, state) = (resource.clone(), BTreeSet::new(), State::Syncing);
         Informer { id, resource, scope, users, state, stop, judged_by: None }
+    }
+
+    /// The informer with this id has listed all while the rule of its kind said this.
+    fn set_judged(&self, place: &Place, id: u64, judged_by: u64) {
+        let users = self.state.lock().set_judged(place, id, judged_by);
+        self.notify_later(users.into_iter().collect());
+        self.relisted.notify_one();
     }
 
     /// From 0 to 1.

@@ -66,6 +66,9 @@ pub enum Source<'a> {
     Watch,
     /// An item of a list that began at this [`Records::mark`].
     List(u64),
+    /// The same beside a watch that tells, or for some of what is there: it has what is recorded judged again, and tells of
+    /// nothing that is not.
+    Beside(u64),
     /// The answer of this owner's own apply: its values are the new baseline.
     Answer(&'a OwnerHash),
     /// A read on somebody's behalf; no baseline.

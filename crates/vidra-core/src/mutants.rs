@@ -252,6 +252,8 @@ pub enum Mutant {
     TurnBeforeAnswer,
     /// A single list takes no turn.
     OnceWithoutTurn,
+    /// A list beside a watch tells of objects whose end the watch has told.
+    BesideBringsBack,
     /// A call that the end of its session cut off counts as one that the member did not answer.
     CutIsNoAnswer,
     /// What does not keep the hub's marks is applied again at once.
@@ -335,7 +337,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 139] = [
+    pub const GUARDS: [Mutant; 140] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -444,6 +446,7 @@ impl Mutant {
         Mutant::TooEarlyIsTried,
         Mutant::TurnBeforeAnswer,
         Mutant::OnceWithoutTurn,
+        Mutant::BesideBringsBack,
         Mutant::CutIsNoAnswer,
         Mutant::UnmarkedAtOnce,
         Mutant::StaleLetsGo,

@@ -38,6 +38,7 @@ pub(super) struct Listing<'a> {
     reader: &'a Reader,
     /// When it began, in the order of folds.
     mark: u64,
+    is_whole: bool,
     seen: BTreeSet<ObjectKey>,
     broken: BTreeMap<ObjectKey, &'static str>,
     /// Whom it tells something: at its end, for until then a plan would have to wait for it.
@@ -47,12 +48,19 @@ pub(super) struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    pub(super) fn new(informers: &'a Informers, place: &'a Place, reader: &'a Reader) -> Self {
+    /// `is_whole`: what it does not show is gone, and nothing else tells of the place while it is read.
+    pub(super) fn new(
+        informers: &'a Informers,
+        place: &'a Place,
+        reader: &'a Reader,
+        is_whole: bool,
+    ) -> Self {
         Self {
             informers,
             place,
             reader,
             mark: informers.records.mark(),
+            is_whole,
             seen: BTreeSet::new(),
             broken: BTreeMap::new(),
             woken: BTreeSet::new(),
@@ -91,7 +99,8 @@ impl<'a> Listing<'a> {
                     true => drop(self.seen.insert(records.shared(key))),
                     false => self.beyond += 1,
                 }
-                self.woken.extend(records.fold(&self.place.gvk, *live, Source::List(self.mark)));
+                let source = if self.is_whole { Source::List(self.mark) } else { Source::Beside(self.mark) };
+                self.woken.extend(records.fold(&self.place.gvk, *live, source));
             }
             Item::Broken(one) => {
                 name(&one);
@@ -151,7 +160,7 @@ impl Run {
     async fn list(&self, course: &mut Course) -> Result<String, CallError> {
         let (registry, gvk) = (&self.registry, &self.place.gvk);
         let judged_by = registry.health.now().fingerprint(&gvk.group, &gvk.kind);
-        let mut listing = Listing::new(registry, &self.place, &self.reader);
+        let mut listing = Listing::new(registry, &self.place, &self.reader, true);
         let pages = Pages::new(&self.reader.wire, &mut course.page, registry.page, Some(&registry.turns));
         let mut pages = pages.with_line(&self.in_line);
         let began = Instant::now();
@@ -173,14 +182,7 @@ impl Run {
         }
         registry.notify_of_list(listing.end(number));
         course.verified = Instant::now();
-        self.set_judged(course, judged_by);
+        registry.set_judged(&self.place, self.id, judged_by);
         Ok(version)
-    }
-
-    /// All was listed while the rule of its kind said this.
-    pub(super) fn set_judged(&self, course: &mut Course, judged_by: u64) {
-        course.judged_by = judged_by;
-        let users = self.registry.state.lock().set_judged(&self.place, self.id, judged_by);
-        self.registry.notify_later(users.into_iter().collect());
     }
 }

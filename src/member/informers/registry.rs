@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::ApiResource;
 use tokio_util::sync::CancellationToken;
-use vidra_core::object::{Gvk, Scope};
+use vidra_core::{
+    health::rules::RuleSet,
+    object::{Gvk, Scope},
+};
 
 use super::{
     State,
@@ -28,6 +31,9 @@ pub(super) struct Registry {
     /// Targets that have said what they need.
     pub(super) looked: BTreeSet<TargetKey>,
 }
+
+/// A place, its informer, and what it reads.
+pub(super) type Unjudged = (Place, u64, ApiResource);
 
 pub(super) struct Informer {
     pub(super) id: u64,
@@ -106,6 +112,16 @@ impl Registry {
             true => self.users_of(&place.gvk),
             false => BTreeSet::new(),
         }
+    }
+
+    /// The first place of those that are not listed here, what of which was listed while another rule than now judged its kind.
+    pub(super) fn unjudged(&self, rules: &RuleSet, without: &BTreeSet<Place>) -> Option<Unjudged> {
+        let mut running = self.running.iter();
+        running.find_map(|(place, Informer { id, resource, state, judged_by, .. })| {
+            let says = rules.fingerprint(&place.gvk.group, &place.gvk.kind);
+            let is_due = *state == State::Synced && judged_by.is_some_and(|by| by != says);
+            (is_due && !without.contains(place)).then(|| (place.clone(), *id, resource.clone()))
+        })
     }
 
     /// The kind may not be listed in all namespaces, as the informer with this id has found; the kind's users, where it still

@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use vidra_core::{
     mutants::{self, Mutant},
     object::{ObjectKey, Scope},
@@ -43,8 +43,6 @@ use crate::{
 
 /// What is recorded counts for as long as this though no watch can be opened.
 const UNOPENED_MOST: Duration = Duration::from_secs(60);
-/// A place is listed at most so often because rules have changed; twice as long after each list that failed, up to the second.
-const REJUDGE_REST: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
 
@@ -84,11 +82,6 @@ pub(super) struct Course {
     lists: Pauses,
     /// Since when no watch could be opened.
     unopened: Option<Instant>,
-    /// What the rule of its kind said when the last list began.
-    pub(super) judged_by: u64,
-    /// When it was listed last because that had changed, and for how long it is not listed again for that.
-    rejudged: Option<Instant>,
-    rejudge_rest: Duration,
     /// All was listed before: who answers was asked for that list, and another cluster may be there for the next one.
     listed: bool,
 }
@@ -107,9 +100,6 @@ impl Course {
             floods: Pauses::default(),
             lists: Pauses::default(),
             unopened: None,
-            judged_by: 0,
-            rejudged: None,
-            rejudge_rest: REJUDGE_REST.0,
             listed: false,
         }
     }
@@ -311,7 +301,6 @@ impl Run {
         let mut opened = (course.closed || course.unopened.is_some()).then(|| Instant::now() + WATCH_LEAST);
         let mut verifying: Option<BoxFuture<'_, Result<Found, CallError>>> = None;
         let mut verification = Verification::default();
-        let mut rejudged = Box::pin(self.rejudge(course));
         loop {
             let due = self.verify_at(course).filter(|_| verifying.is_none());
             let wait_until = verification.judged_at().or(due);
@@ -343,10 +332,6 @@ impl Run {
                         Err(error) => tracing::debug!(place = %self.place, %error, "a list that verifies a watch failed"),
                     }
                 }
-                judged_by = &mut rejudged => {
-                    self.note_rejudged(course, judged_by);
-                    rejudged = Box::pin(self.rejudge(course));
-                }
                 () = until(wait_until) => {
                     if verification.judged_at().is_none() {
                         self.try_everywhere().await;
@@ -361,44 +346,6 @@ impl Run {
                     }
                 }
             }
-        }
-    }
-
-    /// Waits until the rule of its kind has changed, and for a turn; lists all beside the watch, which goes on to tell. What the
-    /// rule said when that began; `None`: the list failed, or took too long while others wait for its turn.
-    fn rejudge(&self, course: &Course) -> impl Future<Output = Option<u64>> + use<'_> {
-        let (judged_by, rest) = (course.judged_by, course.rejudged.map(|last| last + course.rejudge_rest));
-        let (registry, gvk) = (&self.registry, &self.place.gvk);
-        async move {
-            registry.health.changed(&gvk.group, &gvk.kind, judged_by).await;
-            if let Some(rest) = rest {
-                sleep_until(rest).await;
-            }
-            // A member whose lists are slow keeps its own kinds waiting, and one of the turns.
-            let _own = registry.rejudges.acquire().await.ok()?;
-            let _turn = registry.health.turn().await?;
-            let says = registry.health.now().fingerprint(&gvk.group, &gvk.kind);
-            let within = registry.tuning.now().cache_sync_timeout;
-            match timeout(within, registry.list_again(&self.place, &self.reader.resource)).await {
-                Ok(Ok(())) => Some(says),
-                Ok(Err(error)) => {
-                    tracing::debug!(place = %self.place, %error, "a list for changed health rules failed");
-                    None
-                }
-                Err(_) => None,
-            }
-        }
-    }
-
-    /// All was listed while the rule said this; `None`: it was not, and the old verdicts stand until it is.
-    fn note_rejudged(&self, course: &mut Course, judged_by: Option<u64>) {
-        course.rejudged = Some(Instant::now());
-        course.rejudge_rest = match judged_by {
-            Some(_) => REJUDGE_REST.0,
-            None => (course.rejudge_rest * 2).min(REJUDGE_REST.1),
-        };
-        if let Some(judged_by) = judged_by {
-            self.set_judged(course, judged_by);
         }
     }
 

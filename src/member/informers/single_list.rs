@@ -111,33 +111,50 @@ impl Informers {
         if let Some(rest) = self.at_rest(place) {
             return Err(rest.error);
         }
-        self.read_single(place, &self.reader(place, resource).of(owner), false).await
+        let within = self.tuning.now().cache_sync_timeout;
+        self.read_single(place, &self.reader(place, resource).of(owner), (false, within)).await
     }
 
-    /// Lists one place though a watch may tell, and folds it. Nothing is gone that it does not show.
+    /// Lists one place though a watch may tell, and has what is recorded of it judged again.
     pub async fn list_again(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
+        self.list_again_within(place, resource, self.tuning.now().cache_sync_timeout).await
+    }
+
+    /// The same where nobody waits for it.
+    pub(super) async fn list_again_within(
+        &self,
+        place: &Place,
+        resource: &ApiResource,
+        within: Duration,
+    ) -> Result<(), CallError> {
         if let Some(rest) = self.at_rest(place) {
             return Err(rest.error);
         }
-        self.read_single(place, &self.reader(place, resource), false).await
+        self.read_single(place, &self.reader(place, resource), (false, within)).await
     }
 
     /// One list, for which a reconcile waits: so it ends with the session, and does not take longer than an informer's may.
     async fn list_single(&self, place: &Place, resource: &ApiResource) -> Result<(), CallError> {
-        self.read_single(place, &self.reader(place, resource), true).await
+        let within = self.tuning.now().cache_sync_timeout;
+        self.read_single(place, &self.reader(place, resource), (true, within)).await
     }
 
     /// Reads one list; `is_whole`: what it does not show is gone.
-    async fn read_single(&self, place: &Place, reader: &Reader, is_whole: bool) -> Result<(), CallError> {
+    async fn read_single(
+        &self,
+        place: &Place,
+        reader: &Reader,
+        (is_whole, within): (bool, Duration),
+    ) -> Result<(), CallError> {
         let began = Instant::now();
         let mut size = self.page;
-        let mut listing = Listing::new(self, place, reader);
+        let mut listing = Listing::new(self, place, reader, is_whole);
         let turns = (!mutants::is(Mutant::OnceWithoutTurn)).then_some(&self.turns);
         let in_line = AtomicBool::new(false);
         let mut pages = Pages::new(&reader.wire, &mut size, self.page, turns).with_line(&in_line);
         let within = match mutants::is(Mutant::SingleListForEver) {
             true => Duration::MAX,
-            false => self.tuning.now().cache_sync_timeout,
+            false => within,
         };
         let mut read = Box::pin(listing.read(&mut pages, &|_| {}));
         let in_time = in_time(within, &in_line, read.as_mut());

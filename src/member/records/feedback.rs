@@ -23,6 +23,8 @@ pub(super) struct OwnFeedback {
     matched: Matches,
     /// By each matched object what it gave last; `None`: it was not seen since the rules are known.
     extracts: BTreeMap<ObjectKey, Option<Extract>>,
+    /// Those whose values are not kept, and what these take.
+    cut: BTreeMap<ObjectKey, usize>,
     /// Something has changed since it was asked for last: whoever writes it knows.
     is_news: bool,
 }
@@ -32,9 +34,11 @@ impl OwnFeedback {
     pub(super) fn new(rules: Arc<Rules>, desired: &Arc<Desired>, before: Option<Self>) -> Self {
         let matched = rules.matches(desired.objects.keys());
         let before = before.filter(|before| before.rules.digest() == rules.digest());
-        let mut known = before.map(|before| before.extracts).unwrap_or_default();
-        let extracts = matched.objects.iter().map(|key| (key.clone(), known.remove(key).flatten())).collect();
-        Self { rules, desired: desired.clone(), matched, extracts, is_news: false }
+        let (mut known, mut cut) = before.map(|before| (before.extracts, before.cut)).unwrap_or_default();
+        let extracts: BTreeMap<_, _> =
+            matched.objects.iter().map(|key| (key.clone(), known.remove(key).flatten())).collect();
+        cut.retain(|key, _| extracts.contains_key(key));
+        Self { rules, desired: desired.clone(), matched, extracts, cut, is_news: false }
     }
 
     /// Nothing that it is made of has changed.
@@ -50,7 +54,9 @@ impl OwnFeedback {
     pub(super) fn read(&mut self, key: &ObjectKey, live: &Value) -> bool {
         let Some(known) = self.extracts.get(key) else { return false };
         let mut now = self.rules.extract(key, live);
+        self.cut.remove(key);
         if self.size_before(key) + now.size() > KEPT {
+            self.cut.insert(key.clone(), now.size());
             now = now.cut();
         }
         if known.as_ref() == Some(&now) {
@@ -76,6 +82,7 @@ impl OwnFeedback {
         for key in &self.matched.objects {
             let Some(Some(extract)) = self.extracts.get_mut(key) else { continue };
             if size + extract.size() > KEPT {
+                self.cut.insert(key.clone(), extract.size());
                 *extract = std::mem::take(extract).cut();
             }
             size += extract.size();
@@ -86,12 +93,14 @@ impl OwnFeedback {
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         if let Some(known) = self.extracts.get_mut(key) {
             *known = None;
+            self.cut.remove(key);
         }
     }
 
-    /// It has not been read, though a rule is about it.
+    /// It has not been read, though a rule is about it; or its values were not kept, and there is room by now.
     pub(super) fn is_unread(&self, key: &ObjectKey) -> bool {
         self.extracts.get(key).is_some_and(Option::is_none)
+            || self.cut.get(key).is_some_and(|size| self.size_before(key) + size <= KEPT)
     }
 
     /// What each matched object gave, in the order of the rules, and how many more there are. From here on a change is
@@ -138,7 +147,8 @@ mod tests {
         let matched = rules.matches((0..10).map(key).collect::<Vec<_>>().iter());
         let extracts = matched.objects.iter().map(|key| (key.clone(), None)).collect();
         let desired = Arc::default();
-        let mut own = OwnFeedback { rules: Arc::new(rules), desired, matched, extracts, is_news: false };
+        let cut = BTreeMap::new();
+        let mut own = OwnFeedback { rules: Arc::new(rules), desired, matched, extracts, cut, is_news: false };
         let kept = |own: &OwnFeedback| {
             let sizes = own.extracts.values().flatten().map(Extract::size);
             sizes.filter(|size| *size > 0).count()
@@ -151,10 +161,12 @@ mod tests {
         assert!(own.size_before(&key(9)) <= KEPT);
         own.take().0.for_each(drop);
         assert!(!own.read(&key(9), &live(940)), "what has no room is no news");
+        assert!(!own.is_unread(&key(4)));
         assert!(own.read(&key(1), &live(10)));
+        assert!(own.is_unread(&key(4)) && !own.is_unread(&key(3)), "there is room for it now");
         own.take().0.for_each(drop);
         assert!(own.read(&key(4), &live(900)));
-        assert_eq!(kept(&own), 5);
+        assert_eq!((kept(&own), own.is_unread(&key(4))), (5, false));
         let (all, beyond) = own.take();
         let told = gather(all.filter_map(|(key, extract)| Some((key, extract?))), beyond);
         assert_eq!((told.objects.len(), told.left_out), (2, 8));

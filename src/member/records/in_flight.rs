@@ -27,8 +27,8 @@ struct Calls {
 
 /// What arrived last.
 pub(super) enum Deferred {
-    /// From a watch, or from a list that began at this mark.
-    Live { gvk: Gvk, live: Box<Live>, mark: Option<u64> },
+    /// From a watch or a list.
+    Live { gvk: Gvk, live: Box<Live>, source: Source<'static> },
     /// A watch's DELETED.
     Gone { uid: String, resource_version: String },
     /// A list of this version that does not show it.
@@ -59,13 +59,17 @@ impl InFlight {
         live: Live,
         source: Source<'_>,
     ) -> Option<Live> {
-        let mark = match source {
-            Source::Watch => None,
-            Source::List(mark) => Some(mark),
+        let source = match source {
+            Source::Watch => Source::Watch,
+            Source::List(mark) => Source::List(mark),
+            Source::Beside(mark) => Source::Beside(mark),
             Source::Answer(_) | Source::Read => return Some(live),
         };
         let Some(calls) = self.calls.get_mut(key) else { return Some(live) };
-        calls.deferred = Some(Deferred::Live { gvk: gvk.clone(), live: Box::new(live), mark });
+        // What a watch has told is never older than such a list.
+        if !matches!(source, Source::Beside(_)) || calls.deferred.is_none() {
+            calls.deferred = Some(Deferred::Live { gvk: gvk.clone(), live: Box::new(live), source });
+        }
         None
     }
 

@@ -47,6 +47,9 @@ impl Records {
         }
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
+        if matches!(source, Source::Beside(_)) && before.is_none() && !mutants::is(Mutant::BesideBringsBack) {
+            return Vec::new();
+        }
         if before.is_some_and(|before| before.outdates(resource_version, source)) {
             return inner.overtake(&key, source).into_iter().collect();
         }
@@ -255,9 +258,7 @@ impl Records {
         let deferred = self.inner.lock().in_flight.end(key);
         match deferred {
             None => Vec::new(),
-            Some(Deferred::Live { gvk, live, mark }) => {
-                self.fold(&gvk, *live, mark.map_or(Source::Watch, Source::List))
-            }
+            Some(Deferred::Live { gvk, live, source }) => self.fold(&gvk, *live, source),
             Some(Deferred::Gone { uid, resource_version }) => self.fold_gone(key, &uid, &resource_version),
             Some(Deferred::Unlisted { at }) => self.fold_unlisted(key, at),
         }

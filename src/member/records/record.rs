@@ -143,6 +143,10 @@ impl Record {
         match source {
             Source::Watch => resource_version != 0 && resource_version <= self.resource_version,
             Source::List(mark) => self.folded > mark && resource_version <= self.resource_version,
+            Source::Beside(mark) => {
+                resource_version < self.resource_version
+                    || self.folded > mark && resource_version <= self.resource_version
+            }
             Source::Answer(_) | Source::Read => resource_version < self.resource_version,
         }
     }

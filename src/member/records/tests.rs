@@ -120,6 +120,38 @@ fn drift(records: &Records) -> Drift {
 }
 
 #[test]
+fn a_list_beside_a_watch_brings_nothing_back_and_replaces_nothing_that_the_watch_told() {
+    // Its page is of before the end.
+    let records = applied();
+    let mark = records.mark();
+    records.fold_gone(&key(), "u1", "11");
+    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark)), []);
+    assert!(records.view(&owner(), &key(), &desired()).is_none());
+
+    // Another of its name is there since.
+    let mut other = live(13, "slow", true).json;
+    other["metadata"]["uid"] = "u2".into();
+    records.fold(&gvk(), other.into(), Source::Watch);
+    records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark));
+    assert_eq!(records.version(&key()), Some(13));
+
+    // What the watch tells during a call waits for its end, and is what counts then.
+    for page_first in [false, true] {
+        let records = applied();
+        let mark = records.mark();
+        records.begin_call(&key());
+        let page = || records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark));
+        if page_first {
+            page();
+        }
+        records.fold(&gvk(), live(12, "slow", true), Source::Watch);
+        page();
+        records.end_call(&key());
+        assert_eq!(records.version(&key()), Some(12), "{page_first}");
+    }
+}
+
+#[test]
 fn a_foreign_field_or_an_equal_value_wakes_nobody() {
     let records = applied();
     let mut foreign = live(11, "fast", true).json;

@@ -90,6 +90,16 @@ impl Scope {
         };
         (is_family, name, self.kind.as_deref())
     }
+
+    /// Whether it is about this kind.
+    pub(super) fn covers(&self, group: &str, kind: &str) -> bool {
+        let is_within = |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+        let is_in_groups = match &self.groups {
+            Groups::One(one) => one == group,
+            Groups::Family(domain) => is_within(domain),
+        };
+        is_in_groups && self.kind.as_deref().is_none_or(|own| own == kind)
+    }
 }
 
 impl fmt::Display for Scope {

@@ -177,12 +177,27 @@ fn hash_of(scope: &Scope, text: &RuleText) -> [u8; 32] {
     hash.finalize().into()
 }
 
+/// Takes the counts of changes apart.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The rules of all origins.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     /// In the order in which they count, which is that of [`Origin`].
     origins: [Arc<Rules>; 3],
+    changes: Arc<Changes>,
 }
+
+/// How often the rules of a scope have changed since a process began: what is as it was before was something else between.
+#[derive(Clone, Debug, Default)]
+struct Changes {
+    by_scope: BTreeMap<Scope, u64>,
+    /// Of all scopes.
+    of_all: u64,
+}
+
+/// More scopes than that are not told apart.
+const CHANGES_MAX: usize = 10_000;
 
 /// The rule that applies to an object.
 #[derive(Clone, Copy, Debug)]
@@ -200,14 +215,27 @@ pub struct Match<'r> {
 impl RuleSet {
     /// Those of a VidraResource, of the fleet, and of the release.
     pub fn new(resource: Arc<Rules>, fleet: Arc<Rules>, shipped: Arc<Rules>) -> RuleSet {
-        RuleSet { origins: [resource, fleet, shipped] }
+        RuleSet { origins: [resource, fleet, shipped], changes: Arc::default() }
     }
 
     /// The same with a VidraResource's own before them.
     #[must_use]
     pub fn with(&self, resource: Arc<Rules>) -> RuleSet {
         let [_, fleet, shipped] = self.origins.clone();
-        RuleSet::new(resource, fleet, shipped)
+        RuleSet { origins: [resource, fleet, shipped], changes: self.changes.clone() }
+    }
+
+    /// The same where it comes after another, of which the rules of these scopes were others.
+    #[must_use]
+    pub fn after<'s>(self, before: &RuleSet, changed: impl IntoIterator<Item = &'s Scope>) -> RuleSet {
+        let mut changes = Changes::clone(&before.changes);
+        for scope in changed {
+            *changes.by_scope.entry(scope.clone()).or_default() += 1;
+        }
+        if changes.by_scope.len() > CHANGES_MAX {
+            changes = Changes { by_scope: BTreeMap::new(), of_all: changes.of_all + 1 };
+        }
+        RuleSet { changes: Arc::new(changes), ..self }
     }
 
     /// 12 hex digits over all of them: what a verdict was made under.
@@ -217,9 +245,13 @@ impl RuleSet {
         short(&hash.finalize())
     }
 
-    /// The same while objects of this kind are judged by the same rule; 0: no rule is about it.
+    /// The same while objects of this kind are judged by the same rule, and never again after they were judged by another.
     pub fn fingerprint(&self, group: &str, kind: &str) -> u64 {
-        self.find(group, kind).map_or(0, |found| found.hash)
+        let Changes { by_scope, of_all } = &*self.changes;
+        let about = by_scope.iter().filter(|(scope, _)| scope.covers(group, kind));
+        let changes: u64 = about.map(|(_, count)| count).sum();
+        let says = self.find(group, kind).map_or(0, |found| found.hash);
+        says.wrapping_add((changes + of_all).wrapping_mul(SPREAD))
     }
 
     /// What the rule of a kind is about.
