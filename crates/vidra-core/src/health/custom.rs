@@ -167,7 +167,7 @@ fn silent<'r>(live: &Value, facts: &Facts) -> Verdict<'r> {
 }
 
 /// Of a kind that reports no generation: whether its status may be from before our last change.
-fn stale<'r>(live: &Value, facts: &Facts) -> Option<Verdict<'r>> {
+pub(super) fn stale<'r>(live: &Value, facts: &Facts) -> Option<Verdict<'r>> {
     let reports = live.pointer("/status/observedGeneration").is_some()
         || read::conditions(live).any(|c| c.generation.is_some());
     let change =

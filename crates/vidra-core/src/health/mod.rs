@@ -218,7 +218,12 @@ pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: &Facts) -> Verdict<'r>
     }
     if let Some(found) = found {
         return match found.rule {
-            Ok(rule) => lasting(Basis::Rule(found).gives(rule.judge(live)), facts),
+            Ok(rule) => {
+                let verdict = lasting(Basis::Rule(found).gives(rule.judge(live)), facts);
+                let is_old = verdict.health.status == HealthStatus::Current && !rule.ignores_generation;
+                let stale = custom::stale(live, facts).filter(|_| is_old);
+                stale.map_or(verdict, |stale| Verdict { basis: Basis::Rule(found), ..stale })
+            }
             Err(error) => Basis::Rule(found)
                 .gives(Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}"))),
         };

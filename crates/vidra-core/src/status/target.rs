@@ -288,7 +288,15 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, Reason, String) {
         Delivery::Applied | Delivery::Waiting { .. } if let Some(told) = unrepaired(facts) => {
             (TargetState::Failed, Reason::Contention, told.message.clone())
         }
-        Delivery::Waiting { reason, message } => (TargetState::Waiting, *reason, message.clone()),
+        Delivery::Waiting { reason, message } => match facts.unready.first() {
+            // What it waits for does not come by itself: nobody has to wait for the time-out to hear that.
+            Some((TargetState::Failed, failed, why))
+                if matches!(reason, Reason::WaitingForWave | Reason::WaitingForObject) =>
+            {
+                (TargetState::Failed, failed, format!("{why}; what comes after it is not applied"))
+            }
+            _ => (TargetState::Waiting, *reason, message.clone()),
+        },
         Delivery::Failed { reason, message, .. } => (TargetState::Failed, *reason, message.clone()),
         Delivery::Applied => {
             facts.unready.first().unwrap_or((TargetState::Ready, Reason::Ready, String::new()))
@@ -516,6 +524,22 @@ pub(super) mod tests {
             let state = if delivery == Delivery::Applied { TargetState::Ready } else { TargetState::Failed };
             let status = target_status(&before, &TargetFacts { found, compared, ..facts(delivery, 5) });
             assert_eq!((status.drift, status.state), (Some(drift), Some(state)), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_has_failed_is_told_at_once_though_what_comes_after_it_waits() {
+        let waits = |reason| Delivery::Waiting { reason, message: "wave 1 waits for web".to_owned() };
+        let (wave, listing) = (Reason::WaitingForWave, Reason::ListFailed);
+        for (reason, health, state, told) in [
+            (wave, HealthStatus::Failed, TargetState::Failed, "ObjectFailed"),
+            (Reason::WaitingForObject, HealthStatus::Failed, TargetState::Failed, "ObjectFailed"),
+            (wave, HealthStatus::InProgress, TargetState::Waiting, "WaitingForWave"),
+            (listing, HealthStatus::Failed, TargetState::Waiting, "ListFailed"),
+        ] {
+            let facts = TargetFacts { unready: unready::tests::one("web", health), ..facts(waits(reason), 1) };
+            let status = target_status(&VidraTargetStatus::default(), &facts);
+            assert_eq!((status.state, status.reason.as_deref()), (Some(state), Some(told)), "{reason:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Facts, facts::KindFacts, facts::Waits, judge, rule::RuleText, rules::Origin,
+    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge, rule::RuleText, rules::Origin,
     rules::Problem, rules::RuleSet, rules::Rules,
 };
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
@@ -80,6 +80,39 @@ fn a_kind_comes_before_a_group_before_a_family_and_then_the_resource_before_the_
         let is_rule = matches!(verdict.basis, Basis::Rule(_));
         assert_eq!(is_rule, !told.is_empty(), "{told}");
         assert!(!is_rule || verdict.health.message == told, "{told}: {}", verdict.health.message);
+    }
+}
+
+#[test]
+fn what_a_rule_calls_current_may_be_of_before_our_change_where_no_generation_is_reported() {
+    let rule = |kind: &str| json!({"apiVersion": "a.io", "kind": kind, "current": "status.phase == 'Up'"});
+    let mut ignores = rule("Two");
+    ignores["observedGeneration"] = "Ignore".into();
+    let set = set(&[], &[], &[rule("One"), ignores]);
+    let live = |kind: &str, status: &Value| json!({"apiVersion": "a.io/v1", "kind": kind, "metadata": {"generation": 2}, "status": status});
+    let up = json!({"phase": "Up"});
+    let own = json!({"phase": "Up", "observedGeneration": 2});
+    let told = json!({"phase": "Up", "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}]});
+    let seconds = Duration::from_secs;
+    for (kind, status, change, has_status, ends) in [
+        ("One", &up, Some((0, false)), Some(true), Some(10)),
+        ("One", &up, Some((9, false)), Some(true), Some(1)),
+        ("One", &up, Some((10, false)), Some(true), None),
+        ("One", &up, Some((0, true)), Some(true), None),
+        ("One", &up, None, Some(true), None),
+        ("One", &up, Some((0, false)), Some(false), None),
+        ("One", &own, Some((0, false)), Some(true), None),
+        ("One", &told, Some((0, false)), Some(true), None),
+        ("Two", &up, Some((0, false)), Some(true), None),
+    ] {
+        let change = change.map(|(ago, status_since)| Change { ago: seconds(ago), status_since });
+        let kind_facts = KindFacts { has_status, ..KindFacts::default() };
+        let facts = Facts { kind: kind_facts, change, ..Facts::default() };
+        let live = live(kind, status);
+        let verdict = judge(&live, &set, &facts);
+        let wanted = if ends.is_some() { InProgress } else { Current };
+        assert_eq!((verdict.health.status, verdict.ends), (wanted, ends.map(seconds)), "{live} {facts:?}");
+        assert!(matches!(verdict.basis, Basis::Rule(_)));
     }
 }
 
