@@ -261,12 +261,11 @@ fn tell(ctx: &Context<'_>, before: &VidraTargetStatus, now: &VidraTargetStatus) 
     if before.state == now.state {
         return;
     }
-    let reason = Reason::of(now);
-    let saying = match now.state {
-        Some(TargetState::Ready) => events::READY,
-        Some(TargetState::Unknown) => Saying::amiss(Reason::TargetUnknown),
-        Some(TargetState::Failed) if reason == Some(Reason::HealthCheckTimeout) => {
-            Saying::amiss(Reason::HealthCheckTimeout)
+    let saying = match (now.state, Reason::of(now)) {
+        (Some(TargetState::Ready), _) => events::READY,
+        (Some(TargetState::Unknown), _) => Saying::amiss(Reason::TargetUnknown),
+        (Some(TargetState::Failed), Some(reason @ (Reason::HealthCheckTimeout | Reason::ObjectFailed))) => {
+            Saying::amiss(reason)
         }
         _ => return,
     };
