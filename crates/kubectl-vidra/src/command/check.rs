@@ -39,9 +39,6 @@ pub async fn run(place: &Place, flags: &CheckFlags) -> Ended {
         Some(name) => vec![super::status::resource(&hub, name).await?],
         None => hub.list(&hub.api(flags.all_namespaces), "").await?,
     };
-    if resources.is_empty() {
-        hub.check_place(flags.all_namespaces, None).await?;
-    }
     let targets: Vec<VidraTarget> = hub.list(&hub.api(flags.all_namespaces), "").await?;
     let mut live = Members::new(flags.member_kubeconfig.as_deref().or(place.kubeconfig.as_deref()), &members);
     let (mut report, progress) = (Report::default(), Progress::new());
@@ -56,18 +53,30 @@ pub async fn run(place: &Place, flags: &CheckFlags) -> Ended {
             .collect();
         let rules = |config_maps: &[ConfigMap]| of_hub(config_maps, &resource.spec.health_check_exprs).set;
         let (now, then) = (rules(&now), rules(&then));
-        let what = declares(&hub, resource, &members).await?;
+        let mut what = None;
         for target in own {
             let question = Question { target, now: &now, then: &then };
-            progress.say(&format!("looking at {}", question.name()));
+            let name = question.name();
+            progress.say(&format!("looking at {name}"));
+            if question.is_alike() {
+                report.add(&name, []);
+                continue;
+            }
+            let what = match &mut what {
+                Some(what) => &*what,
+                none => &*none.insert(declares(&hub, resource, &members).await?),
+            };
             let turns = match what.of(&target.spec.cluster) {
-                Ok(objects) => turns(&question, objects, flags.members.then_some(&mut live)).await?,
+                Ok(objects) => turns(&question, objects, flags.members.then_some(&mut live)).await,
                 Err(why) => vec![Turn::Open(format!("what is declared is not known: {why}"))],
             };
-            report.add(&question.name(), turns);
+            report.add(&name, turns);
         }
     }
     drop(progress);
+    if report.is_empty() {
+        hub.check_place(flags.all_namespaces, flags.cluster.as_deref()).await?;
+    }
     print(&report.text())?;
     Ok(if report.differs() { OTHERWISE } else { DONE })
 }
@@ -82,11 +91,20 @@ async fn rule_sources(
     let api: Api<ConfigMap> = Api::namespaced(hub.client.clone(), &flags.hub_namespace);
     let now = hub.list_labelled(&api, &format!("{HEALTH_RULES}=true")).await?;
     let mut then = now.clone();
+    let mut warnings = Vec::new();
     for one in changed.into_iter().flatten() {
+        let labels = one.metadata.labels.as_ref();
+        if labels.and_then(|labels| labels.get(HEALTH_RULES)).is_none_or(|word| word != "true") {
+            let name = one.metadata.name.as_deref().unwrap_or_default();
+            warnings.push(format!(
+                "ConfigMap {name}: the hub reads its rules only with the label {HEALTH_RULES}: \"true\""
+            ));
+        }
         then.retain(|known| known.metadata.name != one.metadata.name);
         then.push(one);
     }
-    for warning in of_hub(&then, &[]).warnings {
+    warnings.extend(of_hub(&then, &[]).warnings);
+    for warning in warnings {
         complain(&format!("warning: {}", clean(&warning)));
     }
     Ok((now, then))
@@ -145,7 +163,7 @@ async fn turns(
     question: &Question<'_>,
     objects: &BTreeMap<ObjectKey, Value>,
     members: Option<&mut Members<'_>>,
-) -> Result<Vec<Turn>, Failure> {
+) -> Vec<Turn> {
     let concerned = question.concerned(objects);
     let Some(members) = members else {
         let kinds: BTreeSet<_> = concerned.iter().map(|(key, _)| (&key.group, &key.kind)).collect();
@@ -157,7 +175,7 @@ async fn turns(
                 by(question.then, group, kind)
             ))
         };
-        return Ok(kinds.into_iter().map(open).collect());
+        return kinds.into_iter().map(open).collect();
     };
     let mut all = Vec::new();
     for (key, declared) in concerned.iter().take(OBJECTS_MAX) {
@@ -172,7 +190,7 @@ async fn turns(
     if rest > 0 {
         all.push(Turn::Open(format!("{rest} more objects are not looked at")));
     }
-    Ok(all)
+    all
 }
 
 fn by(rules: &RuleSet, group: &str, kind: &str) -> String {

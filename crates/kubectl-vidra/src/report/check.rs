@@ -55,12 +55,14 @@ impl Question<'_> {
         self.judged_by().is_some_and(|digest| digest == self.now.digest())
     }
 
-    /// The objects whose verdict may be another. Equal digests judge alike. Where the hub's rules are known, these are
+    /// It was judged by just the rules that would be: nothing turns.
+    pub fn is_alike(&self) -> bool {
+        self.judged_by().is_some_and(|digest| digest == self.then.digest())
+    }
+
+    /// The objects whose verdict may be another. Where the hub's rules are known, these are
     /// objects of kinds whose rule changes; else of all kinds that have a rule, or may have had one.
     pub fn concerned<'o>(&self, objects: &'o BTreeMap<ObjectKey, Value>) -> Vec<(&'o ObjectKey, &'o Value)> {
-        if self.judged_by().is_some_and(|digest| digest == self.then.digest()) {
-            return Vec::new();
-        }
         let is_known = self.is_known();
         let may_turn = |key: &ObjectKey| match is_known {
             true => {
@@ -149,6 +151,11 @@ impl Report {
         self.open += usize::from(is_open && !is_turned);
     }
 
+    /// No target was looked at.
+    pub fn is_empty(&self) -> bool {
+        self.targets == 0
+    }
+
     /// Something would turn, or may.
     pub fn differs(&self) -> bool {
         self.turned + self.open > 0
@@ -212,17 +219,25 @@ mod tests {
         let (now, then) = (rules("Gadget", "Up"), rules("Gadget", "On"));
         for (digest, kinds) in [
             (Some(now.digest()), vec!["Gadget"]),
-            (Some(then.digest()), vec![]),
             (Some("of another release".to_owned()), vec!["Gadget", "Widget"]),
             (None, vec!["Gadget", "Widget"]),
         ] {
             let target = target(json!({"healthRules": digest}));
             let question = Question { target: &target, now: &now, then: &then };
             let objects = objects();
+            assert!(!question.is_alike());
             let found: Vec<_> =
                 question.concerned(&objects).iter().map(|(key, _)| key.kind.to_string()).collect();
             assert_eq!(found, kinds, "{digest:?}");
         }
+    }
+
+    #[test]
+    fn equal_digests_judge_alike() {
+        let (now, then) = (rules("Gadget", "Up"), rules("Gadget", "On"));
+        let target = target(json!({"healthRules": then.digest()}));
+        assert!(Question { target: &target, now: &now, then: &then }.is_alike());
+        assert!(!Question { target: &target, now: &then, then: &now }.is_alike());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use vidra_api::{
     DeletionPolicy, Desired, MemberCluster, VidraResource, VidraResourceSpec, VidraTarget,
     labels::APPROVE_REMOVAL,
 };
+use vidra_core::annotations::Unknown;
 use vidra_core::guard::{self, Removal};
 use vidra_core::object::ObjectKey;
 use vidra_core::select::{self, Selection};
@@ -73,6 +74,10 @@ pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
     let differs = !text.is_empty() || unreadable.is_some();
     if !differs {
         text.push_str("No differences.\n");
+    }
+    let annotations = json!(question.then.metadata.annotations);
+    if let Some(unknown) = Unknown::at(&["metadata", "annotations"], &annotations) {
+        text.push_str(&format!("! its annotation {} {unknown}\n", clean(unknown.key())));
     }
     text.push_str(&overrides(&then));
     text.push_str(&unknown(question));

@@ -154,7 +154,7 @@ fn instructions_to_the_hub_are_told_like_any_change() {
     let then = "vidra.dev/wave: '2', vidra.dev/wait-for: Complete, vidra.dev/apply: Once, vidra.dev/on-immutable: Recreate, note: mine";
     let mut then = shop_of(then);
     then.metadata.annotations = Some(
-        [("vidra.dev/forget", "berlin\u{1b}"), ("note", "mine")]
+        [("vidra.dev/forget", "berlin\u{1b}"), ("vidra.dev/confrim", "1"), ("note", "mine")]
             .map(|(key, word)| (key.to_owned(), word.to_owned()))
             .into(),
     );

@@ -80,6 +80,12 @@ async fn what_other_rules_would_turn_is_told_by_digest_by_kind_and_by_object() -
     bed.run("admin", &with(""))?.refused(&["rules.yaml"])?;
     std::fs::write(&file, "{apiVersion: v1, kind: Pod}")?;
     bed.run("admin", &with(""))?.refused(&["holds no ConfigMap"])?;
+    let mut bare = rules("1");
+    bare["metadata"]["labels"] = json!({});
+    std::fs::write(&file, bare.to_string())?;
+    let warned = bed.run("admin", &with(""))?;
+    ensure!(warned.err.contains("only with the label vidra.dev/health-rules"), "{warned:?}");
+    bed.run("admin", "check -A --cluster nope")?.refused(&["MemberCluster nope does not exist"])?;
     bed.run("plain", "check -A")?.refused(&["list ConfigMaps", "--hub-namespace"])?;
     bed.run("admin", "check -n nope")?.refused(&["the namespace nope on the hub does not exist"])?;
     hub.stop().await?;
