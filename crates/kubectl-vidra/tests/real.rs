@@ -1,5 +1,5 @@
 //! `kubectl vidra join` on real API servers: a member joins with its administrator's kubeconfig, and gets what is
-//! delivered to it.
+//! delivered to it; `health` and `check` read that there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a scenario fails by panicking")]
 
 use std::path::Path;
@@ -9,14 +9,18 @@ use testkit::world::{At, Who, World, on_real_servers};
 
 /// Runs `join` for a member with this kubeconfig of it.
 fn join(world: &World, name: &str, member: &Path) -> Output {
+    let member = member.to_str().unwrap();
+    run(world, &["join", name, "--timeout", "60s", "--member-kubeconfig", member])
+}
+
+fn run(world: &World, arguments: &[&str]) -> Output {
     let (_, hub) = world.bed().kubectl().expect("the bed has a kubeconfig");
     Command::new(env!("CARGO_BIN_EXE_kubectl-vidra"))
         .arg("--kubeconfig")
         .arg(hub)
-        .args(["--context", "hub", "join", name, "--timeout", "60s"])
+        .args(["--context", "hub", "-n", &world.ns])
+        .args(arguments)
         .args(["--hub-namespace", &world.settings.namespace])
-        .arg("--member-kubeconfig")
-        .arg(member)
         .env_remove("KUBECONFIG")
         .stdin(Stdio::null())
         .output()
@@ -49,6 +53,21 @@ fn a_member_joins_with_its_administrators_kubeconfig_and_gets_what_is_delivered(
         let alice = world.alice(&name).await;
         let live = alice.live(&At::new("v1", "ConfigMap", &world.ns, "hello")).await;
         assert_eq!(live["data"]["key"], "one");
+
+        // The kubeconfig has a context for each member.
+        let judged = run(&world, &["health", "shop", "--cluster", &name, "--hub", "--require", "Current"]);
+        assert_eq!(judged.status.code(), Some(0), "{judged:?}");
+        let said = String::from_utf8_lossy(&judged.stdout).into_owned();
+        assert!(said.contains("hello") && said.contains("Current"), "{said}");
+        let rules = directory.path().join("rules.yaml");
+        let rule = r#"- {apiVersion: v1, kind: ConfigMap, current: "data.key == 'two'"}"#;
+        let rule = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"rules": rule},
+            "metadata": {"name": "rules", "labels": {"vidra.dev/health-rules": "true"}}});
+        std::fs::write(&rules, rule.to_string()).unwrap();
+        let turned = run(&world, &["check", "shop", "--members", "--rules", rules.to_str().unwrap()]);
+        assert_eq!(turned.status.code(), Some(1), "{turned:?}");
+        let said = String::from_utf8_lossy(&turned.stdout).into_owned();
+        assert!(said.contains("/hello: Current -> InProgress") && said.contains("1 would turn"), "{said}");
         world.end().await;
     });
 }
