@@ -16,6 +16,7 @@ pub fn read(hub: &Hub) -> Observed {
     let targets = hub.catalog.every_target();
     let missing = missing(targets.keys(), hub);
     let (now, contentions) = (hub.clock.now(), hub.state.lock().contentions());
+    let unproven = hub.state.lock().unproven();
     let (events_dropped, events_failed) = (hub.events.dropped(), hub.events.failed());
     let (depth, states) = (hub.queue.depth(), hub.catalog.target_states());
     let unreadable = hub.catalog.unread_counts();
@@ -28,6 +29,7 @@ pub fn read(hub: &Hub) -> Observed {
         events_failed,
         health_rules: hub.health.counts(),
         health_turned: hub.health.turned(),
+        unproven,
         depth,
         states,
         unreadable,

@@ -7,7 +7,12 @@ use std::{
 
 use tokio::time::Instant;
 use vidra_api::{Change, ChangeKind, DriftSpec};
-use vidra_core::{contention::Contentions, ignore::Unused, object::ObjectKey};
+use vidra_core::{
+    contention::Contentions,
+    ignore::Unused,
+    object::ObjectKey,
+    status::{KindCount, by_kind},
+};
 
 use super::{
     approvals::KnownApprovals,
@@ -66,6 +71,8 @@ pub(super) struct TargetState {
     pub(super) drifting: BTreeSet<(ObjectKey, ChangeKind)>,
     /// What of the ignored paths matched nothing in it, and of which rules that was said; `None`: none are ignored.
     pub(super) unused: Option<(DriftSpec, Vec<Unused>)>,
+    /// Of which kinds its objects are that count as healthy though nothing shows it.
+    unproven: Vec<KindCount>,
     /// What it does not declare any more and still has.
     pub(super) undeclared: Undeclared,
     /// When it last looked for what others have made in place of what it declares.
@@ -224,8 +231,20 @@ impl ControllerState {
         counts
     }
 
+    /// Notes of which kinds a target's objects are that count as healthy though nothing shows it.
+    pub(super) fn note_unproven(&mut self, key: &TargetKey, kinds: &[KindCount]) {
+        if self.target(key).map_or(&[][..], |state| &state.unproven) != kinds {
+            self.change_target(key, |state| state.unproven = kinds.to_vec());
+        }
+    }
+
+    /// How many objects count as healthy though nothing shows it, by kind.
+    pub(super) fn unproven(&self) -> BTreeMap<String, i64> {
+        by_kind(self.targets.values().flat_map(|state| &state.unproven))
+    }
+
     /// How many entries there are, for tests.
-    pub(super) fn entries(&self) -> [(&'static str, usize); 14] {
+    pub(super) fn entries(&self) -> [(&'static str, usize); 15] {
         let targets =
             |has: fn(&TargetState) -> bool| self.targets.values().filter(|state| has(state)).count();
         [
@@ -243,6 +262,7 @@ impl ControllerState {
             ("targets with undeclared objects", targets(|state| !state.undeclared.is_empty())),
             ("revisited targets", targets(|state| state.revisited.is_some())),
             ("refused targets", targets(|state| state.refused.is_some())),
+            ("targets with unproven objects", targets(|state| !state.unproven.is_empty())),
         ]
     }
 }

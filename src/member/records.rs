@@ -370,8 +370,8 @@ impl Records {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let declared = declared.get(key);
             let record = inner.objects.get_mut(key)?;
-            let opens = asker.standing(key, record, declared).opens;
-            Some((key.clone(), record.plan_view(owner, declared, spared, opens)))
+            let Standing { opens, status, .. } = asker.standing(key, record, declared);
+            Some((key.clone(), record.plan_view(owner, declared, spared, (opens, status))))
         })
         .collect()
     }

@@ -26,6 +26,8 @@ pub struct Observed {
     pub health_rules: (usize, usize),
     /// Objects that were judged otherwise though they had not changed.
     pub health_turned: u64,
+    /// Objects that count as healthy though nothing shows it, by kind.
+    pub unproven: BTreeMap<String, i64>,
     /// Keys that are ready.
     pub depth: usize,
     /// How many targets are in each state.
@@ -113,6 +115,8 @@ impl Collector for Reader {
         let rules = [("InUse", used), ("Unusable", unusable)];
         let rules = rules.map(|(state, count)| (label("state", state), count as i64)).into();
         gauge("vidra_health_rules", "Health rules of the fleet by state", rules)?;
+        let unproven = hub.unproven.iter().map(|(kind, count)| (label("kind", kind), *count)).collect();
+        gauge("vidra_unproven_objects", "Objects that count as healthy though nothing shows it", unproven)?;
         let states = hub.states.iter().map(|(state, count)| (label("state", state), *count)).collect();
         gauge("vidra_targets", "Targets by state", states)?;
         let unread = hub.unreadable.into_iter();

@@ -51,6 +51,7 @@ pub fn good() -> [Value; 4] {
             "failed": "false", "current": "true", "suspended": "false", "message": "status.text",
             "observedGeneration": "Ignore"}],
         "statusFeedback": feedback,
+        "readiness": {"maxUnreachable": "5%"},
     });
     [
         of("VidraResource", "shop", spec),
@@ -100,7 +101,7 @@ fn of(kind: &str, name: &str, spec: Value) -> Value {
 
 /// A wrong value for rules in CEL that neither an empty one nor the text "not right!" breaks: by the end of the path,
 /// and a part of the rule's message where there are several.
-const WRONG: [(&str, &str, &str); 13] = [
+const WRONG: [(&str, &str, &str); 17] = [
     (".matchLabels", "label key", r#"{"not right!": "a"}"#),
     (".values", "keys", r#"{"not right!": "a"}"#),
     (".matchExpressions[]", "", r#"{"key": "a", "operator": "In"}"#),
@@ -113,6 +114,10 @@ const WRONG: [(&str, &str, &str); 13] = [
         r#"{"target": {}, "clusterNames": ["a"], "clusterSelector": {}, "mergePatch": {}}"#,
     ),
     (".overrides[]", "exactly one", r#"{"target": {}}"#),
+    (".maxUnreachable", "", r#""0%""#),
+    (".maxUnreachable", "", r#""101%""#),
+    (".maxUnreachable", "", r#""x""#),
+    (".maxUnreachable", "", "-1"),
     (".statusFeedback[]", "", r#"{"apiVersion": "v1", "kind": "Secret"}"#),
     (
         ".statusFeedback[].values",
@@ -209,7 +214,9 @@ impl Field<'_> {
                 "x-kubernetes-validations" => {
                     for one in bound.as_array().into_iter().flatten() {
                         let message = one["message"].as_str().expect("each rule has a message of its own");
-                        self.add("rule", self.against(schema, message), Some(message.to_owned()));
+                        for value in self.against(schema, message) {
+                            self.add("rule", value, Some(message.to_owned()));
+                        }
                     }
                     continue;
                 }
@@ -225,17 +232,19 @@ impl Field<'_> {
         }
     }
 
-    /// A value that breaks the rule with this message.
-    fn against(&self, schema: &Value, message: &str) -> Value {
+    /// Values that break the rule with this message.
+    fn against(&self, schema: &Value, message: &str) -> Vec<Value> {
         let path = self.to_string();
-        let row = WRONG.iter().find(|(end, part, _)| path.ends_with(end) && message.contains(part));
-        let value: Value = match (row, schema["type"].as_str()) {
-            (Some((_, _, value)), _) => serde_json::from_str(value).unwrap(),
-            (None, Some("string")) => "not right!".into(),
-            (None, Some("array")) => json!([]),
-            (None, _) => json!({}),
-        };
-        match (self.path.is_empty(), value.as_u64()) {
+        let rows = WRONG.iter().filter(|(end, part, _)| path.ends_with(end) && message.contains(part));
+        let mut values: Vec<Value> = rows.map(|(_, _, value)| serde_json::from_str(value).unwrap()).collect();
+        if values.is_empty() {
+            values.push(match schema["type"].as_str() {
+                Some("string") => "not right!".into(),
+                Some("array") => json!([]),
+                _ => json!({}),
+            });
+        }
+        let named = |value: Value| match (self.path.is_empty(), value.as_u64()) {
             // The rule is about the name.
             (true, Some(length)) => {
                 let mut object = self.good.clone();
@@ -243,7 +252,8 @@ impl Field<'_> {
                 object
             }
             _ => value,
-        }
+        };
+        values.into_iter().map(named).collect()
     }
 
     /// The good object's value here.

@@ -345,3 +345,42 @@ fn what_never_has_a_status_is_ready_after_a_while_and_stays_so_over_a_restart() 
         WIDGET.clear(&alice).await;
     });
 }
+
+#[test]
+fn what_counts_as_healthy_and_shows_nothing_is_counted_and_three_are_named() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let mut manifest = object(&WIDGET.crd()) + &object(&config_map_in("", "settings", "one"));
+        manifest.extend(["a", "b", "c", "d"].map(|name| object(&WIDGET.one(name))));
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.ready("shop").await;
+        let counts = |objects: i64| {
+            move |status: &vidra_api::VidraTargetStatus| {
+                let unproven = status.unproven.clone().unwrap_or_default();
+                unproven.objects == objects
+                    && unproven.first.len() == usize::try_from(objects.min(3)).unwrap()
+            }
+        };
+        let told = world.target_when("shop", "berlin", "four", counts(4)).await.status.unwrap_or_default();
+        let names: Vec<_> = told.unproven.unwrap_or_default().first.into_iter().map(|one| one.name).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let metric =
+            |world: &World| world.metric("vidra_unproven_objects{kind=\"Widget.widgets.example.com\"}");
+        assert_eq!(metric(&world), 4.0);
+
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "One"}]});
+        WIDGET.set(&world, &alice, "a", ready.clone()).await;
+        world.target_when("shop", "berlin", "three", counts(3)).await;
+        assert_eq!(metric(&world), 3.0);
+        world.counted(&["berlin"]).await;
+        // What proves it once more is no news.
+        let (mark, target) =
+            (world.mark(), At::new("vidra.dev/v1alpha1", "VidraTarget", &world.ns, "shop.berlin"));
+        WIDGET.set(&world, &alice, "a", json!({"users": 3})).await;
+        world.look("shop", "1", 1).await;
+        assert_eq!(world.writes_to(&target, "hub", &mark), [], "nothing is told that is known");
+        world.end().await;
+        WIDGET.clear(&alice).await;
+    });
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
-use vidra_api::TargetState;
+use vidra_api::{TargetState, VidraTargetStatus};
 
 use crate::{config_map, config_map_in, object, says, scenario};
 
@@ -136,6 +136,14 @@ fn a_wave_waits_for_a_deployment_of_the_one_before() {
     });
 }
 
+fn is_suspended(status: &VidraTargetStatus) -> bool {
+    status.state == Some(TargetState::Ready) && (status.suspended, status.unready.len()) == (1, 0)
+}
+
+fn is_resumed(status: &VidraTargetStatus) -> bool {
+    status.state == Some(TargetState::Ready) && status.suspended == 0
+}
+
 #[test]
 fn a_suspended_job_is_healthy_and_opens_no_later_wave() {
     scenario(async |world| {
@@ -152,28 +160,28 @@ fn a_suspended_job_is_healthy_and_opens_no_later_wave() {
         let after = At::config_map(&world.ns, "after");
         let manifest = |suspend: bool| object(&job(suspend)) + &in_wave(config_map_in("", "after", "one"), 1);
         world.deliver("shop", &["berlin"], &manifest(true)).await;
-        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForSuspended").await;
         assert!(message.contains("Job.batch") && message.contains("suspended"), "{message}");
         world.look("shop", "1", 1).await;
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap_or_default();
+        assert_eq!((status.suspended, status.progress), (1, None), "no time runs out");
         assert_eq!(alice.get(&after).await, None);
 
         world.deliver("shop", &["berlin"], &manifest(false)).await;
         alice.when(&after, "there", says("one")).await;
         world.ready("shop").await;
 
-        // One that somebody else has suspended, and that the manifest says nothing of, has yet to do its work.
+        // The same for one that somebody else has suspended, and that the manifest says nothing of.
         let mut queued = job(true);
         queued["metadata"] = json!({"name": "queued", "namespace": world.ns});
         alice.create(queued.clone()).await;
         queued["spec"].as_object_mut().unwrap().remove("suspend");
         let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "conflicts": {"existing": "Adopt"}});
         world.deliver_with("other", &object(&queued), spec).await;
-        let message =
-            world.target_is("other", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
-        assert!(message.contains("suspended"), "{message}");
+        world.target_when("other", "berlin", "Ready and suspended", is_suspended).await;
         let at = At::new("batch/v1", "Job", &world.ns, "queued");
         alice.merge(&at, json!({"spec": {"suspend": false}})).await;
-        world.ready("other").await;
+        world.target_when("other", "berlin", "Ready and resumed", is_resumed).await;
         world.end().await;
     });
 }

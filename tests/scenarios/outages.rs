@@ -72,6 +72,41 @@ fn a_silent_member_delays_nobody_and_catches_up() {
     });
 }
 
+#[test]
+fn as_many_members_as_the_resource_says_may_be_unreachable_while_it_is_ready() {
+    scenario(async |world| {
+        let all = ["berlin", "tokyo", "austin"];
+        world.register(&all).await;
+        let spec =
+            |most: Value| json!({"targets": [{"clusterNames": all}], "readiness": {"maxUnreachable": most}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec(json!("34%"))).await;
+        world.ready("shop").await;
+        let frozen = world.freeze("austin");
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        let ready = async |words: &str| {
+            wait_for(&format!("Ready: {words:?}"), LONG, async || {
+                let resource = world.resource_says("shop", "Ready", "True", "Ready").await;
+                let status = resource.status.unwrap_or_default();
+                let message = vidra_api::find(&status.conditions, "Ready").unwrap().message.clone();
+                if message.contains(words) { Ok(status.targets_ready) } else { Err(message) }
+            })
+            .await
+        };
+        let counted = ready("1 of 3 targets cannot be reached").await;
+        assert_eq!(counted.as_deref(), Some("2/3"), "it counts as it is");
+
+        // Of what is declared now it never had anything.
+        world.deliver_with("shop", &config_map("settings", "two"), spec(json!(1))).await;
+        for name in ["berlin", "tokyo"] {
+            world.target_is("shop", name, TargetState::Ready, "Ready").await;
+        }
+        world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
+        drop(frozen);
+        ready("").await;
+        world.end().await;
+    });
+}
+
 fn shop(ns: &str) -> String {
     let web = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},

@@ -17,6 +17,7 @@ pub mod names;
 pub mod overrides;
 pub mod policy;
 pub mod raw;
+pub mod readiness;
 pub mod resource;
 pub mod rights;
 mod schema;
@@ -40,6 +41,7 @@ pub use member::{
 pub use names::{ClusterName, HubId, NameError, OwnerHash, Revision};
 pub use overrides::{JsonPatchOperation, Override, OverrideInputs, OverrideTarget, PatchOp, SetField};
 pub use raw::Raw;
+pub use readiness::{MaxUnreachable, Readiness};
 pub use resource::{
     ClusterSummary, DeletionPolicy, LeftBehind, ReconcileSpec, Summary, TargetSelector, VidraResource,
     VidraResourceSpec, VidraResourceStatus,
@@ -47,8 +49,8 @@ pub use resource::{
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
 pub use sources::{ConfigMapKeys, ManifestSource, SecretKeys};
 pub use target::{
-    Corrections, Desired, DriftState, ObjectHealth, Progress, RemovingObjects, TargetState, UnreadyObject,
-    VidraTarget, VidraTargetSpec, VidraTargetStatus,
+    Corrections, Desired, DriftState, ObjectHealth, Progress, RemovingObjects, TargetState, UnprovenObject,
+    UnprovenObjects, UnreadyObject, VidraTarget, VidraTargetSpec, VidraTargetStatus,
 };
 
 /// The API group of every kind here.

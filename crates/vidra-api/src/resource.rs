@@ -11,6 +11,7 @@ use crate::feedback::{FEEDBACK_RULES_MAX, FeedbackRule};
 use crate::health::{HEALTH_RULES_MAX, HealthCheckExpr};
 use crate::overrides::{OVERRIDES_MAX, Override};
 use crate::raw::Raw;
+use crate::readiness::Readiness;
 use crate::schema;
 use crate::selector::LabelSelector;
 use crate::sources::{self, ManifestSource};
@@ -112,6 +113,9 @@ pub struct VidraResourceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = FEEDBACK_RULES_MAX), extend("x-kubernetes-list-type" = "atomic"))]
     pub status_feedback: Vec<FeedbackRule>,
+    /// When it is Ready though not each of its targets is. Unset: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<Readiness>,
     /// Whether a manifest without any object is meant, and deletes what was delivered. Else it is an error.
     #[serde(default)]
     pub allow_empty: bool,
@@ -140,6 +144,7 @@ impl Default for VidraResourceSpec {
             conflicts: Conflicts::default(),
             health_check_exprs: Vec::new(),
             status_feedback: Vec::new(),
+            readiness: None,
             allow_empty: false,
             suspend: false,
         }
@@ -369,6 +374,7 @@ mod tests {
                     "failed": "status.phase == 'Down'", "current": "true", "suspended": "spec.stop",
                     "message": "status.text", "observedGeneration": "Ignore"}],
                 "statusFeedback": feedback,
+                "readiness": {"maxUnreachable": "5%"},
                 "allowEmpty": true,
                 "suspend": true,
             },

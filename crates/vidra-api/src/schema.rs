@@ -52,6 +52,17 @@ pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
+/// A number of targets, or a percentage of all of them.
+pub(crate) fn max_unreachable(_: &mut SchemaGenerator) -> Schema {
+    let pattern = "^([1-9][0-9]{0,3}|([1-9][0-9]?|100)%)$";
+    let message = "give a number of targets from 1 to 9999, or a percentage from 1% to 100%";
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 4,
+        "x-kubernetes-validations": rule(&format!("string(self).matches('{pattern}')"), message),
+    })
+}
+
 /// The value of `x-kubernetes-validations` for one rule and the sentence that refuses an object.
 pub(crate) fn rule(rule: &str, message: &str) -> Value {
     json!([{ "rule": rule, "message": message }])

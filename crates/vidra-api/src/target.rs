@@ -18,6 +18,8 @@ pub const MESSAGE_MAX: usize = 1024;
 
 /// Most entries in `status.unready`.
 pub const UNREADY_MAX: usize = 10;
+/// Most objects that are named of those that count as healthy unproven.
+pub const UNPROVEN_MAX: usize = 3;
 /// Longest note of one in characters.
 pub const NOTE_MAX: usize = 256;
 /// Longest namespace, and longest kind, in characters.
@@ -120,6 +122,10 @@ pub struct VidraTargetSpec {
 
 fn is_never(times: &i32) -> bool {
     *times == 0
+}
+
+fn is_zero(count: &i64) -> bool {
+    *count == 0
 }
 
 impl VidraTargetSpec {
@@ -248,6 +254,10 @@ pub struct VidraTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::REVISION_MAX))]
     pub revision: Option<String>,
+    /// The revision with which the target was Ready last. Unset: it is Ready now, or never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = schema::REVISION_MAX))]
+    pub ready_revision: Option<String>,
     /// The spec.namespace with which that revision was applied whole. Unset: a version wrote this that did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::LABEL_MAX))]
@@ -269,6 +279,13 @@ pub struct VidraTargetStatus {
     /// Objects that are healthy.
     #[serde(default)]
     pub ready: i64,
+    /// Of these, suspended: they do their work when somebody resumes them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub suspended: i64,
+    /// Objects that count as healthy though nothing that they say shows it. Unset: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unproven: Option<UnprovenObjects>,
     /// Declared objects that are not healthy, first those that have failed, last those that are not there yet; at
     /// most 10 entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -321,6 +338,40 @@ pub struct VidraTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
+}
+
+/// Objects that count as healthy though nothing shows it: no health rule is about their kind, and they have no condition
+/// that the hub knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnprovenObjects {
+    /// How many.
+    #[schemars(range(min = 0))]
+    pub objects: i64,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = UNPROVEN_MAX), extend("x-kubernetes-list-type" = "atomic"))]
+    pub first: Vec<UnprovenObject>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnprovenObject {
+    /// The object's API group; empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub group: String,
+    /// Its kind.
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub kind: String,
+    /// Its namespace; empty where its kind lives in none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = schema::LABEL_MAX))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(max = schema::SUBDOMAIN_MAX))]
+    pub name: String,
 }
 
 /// One declared object that is not healthy.
@@ -461,6 +512,10 @@ mod tests {
         });
         full["spec"]["statusFeedback"] = "ab0123456789".into();
         full["status"]["feedback"] = feedback;
+        full["status"]["suspended"] = 1.into();
+        full["status"]["readyRevision"] = "00fe".into();
+        let one = json!({"group": "example.com", "kind": "Widget", "namespace": "shop", "name": "a"});
+        full["status"]["unproven"] = json!({"objects": 4, "first": [one]});
         full["status"]["feedbackAt"] = "2026-01-02T03:04:05Z".into();
         let read: VidraTarget = serde_json::from_value(full.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), full);

@@ -166,8 +166,10 @@ pub enum Mutant {
     UnreadGone,
     /// What is not declared any more is removed at once, whoever else declares it.
     NothingHandedOver,
-    /// What is suspended is well, whoever suspended it.
-    SuspendedIsWell,
+    /// What is suspended opens the next wave.
+    SuspendedOpens,
+    /// Any target that cannot be reached counts as Ready.
+    UnreachableIsReady,
     /// A status that is declared and not there yet is not waited for.
     NoStatusIsWell,
     /// What a rule calls failed has failed at once.
@@ -337,7 +339,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 140] = [
+    pub const GUARDS: [Mutant; 141] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -403,7 +405,8 @@ impl Mutant {
         Mutant::OldLeaseRenewed,
         Mutant::UnreadGone,
         Mutant::NothingHandedOver,
-        Mutant::SuspendedIsWell,
+        Mutant::SuspendedOpens,
+        Mutant::UnreachableIsReady,
         Mutant::NoStatusIsWell,
         Mutant::FailedAtOnce,
         Mutant::RestartForgetsFailed,

@@ -118,6 +118,8 @@ pub struct Live {
     pub drift: Drift,
     /// It works as its kind promises (for what waits on it).
     pub current: bool,
+    /// It is suspended, and opens nothing for that.
+    pub suspended: bool,
 }
 
 /// Why an object that left the declaration is not removed, or not as one that nobody declares.
@@ -273,6 +275,15 @@ pub enum Wait {
         /// Its first object that is not current.
         key: ObjectKey,
     },
+    /// The same, where all that is not current of the wave `before` is suspended.
+    Suspended {
+        /// The wave that waits.
+        wave: i32,
+        /// The wave that is waited for.
+        before: i32,
+        /// Its first object that is suspended.
+        key: ObjectKey,
+    },
 }
 
 impl Wait {
@@ -280,7 +291,7 @@ impl Wait {
     pub fn gate(&self) -> Option<&ObjectKey> {
         match self {
             Wait::Terminating(_) => None,
-            Wait::NotCurrent(key) | Wait::Wave { key, .. } => Some(key),
+            Wait::NotCurrent(key) | Wait::Wave { key, .. } | Wait::Suspended { key, .. } => Some(key),
         }
     }
 }

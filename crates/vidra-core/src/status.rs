@@ -12,6 +12,8 @@ mod reason;
 mod removing;
 mod resource;
 mod target;
+mod unproven;
+mod unreachable;
 mod unready;
 mod without_lists;
 
@@ -23,5 +25,6 @@ pub use reason::{Reason, StatusReason};
 pub use removing::{Going, going, is_out_of_reach, removing};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, is_held, resource_status};
 pub use target::{Delivery, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status, tells_the_same};
+pub use unproven::{KindCount, Unproven, by_kind};
 pub use unready::{Unready, failed};
 pub use without_lists::WithoutLists;

@@ -87,6 +87,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     let none = VidraResourceStatus::default();
     let before = told.as_ref().unwrap_or(&none);
     let unread = || unread_problem(ctx).inspect(|problem| ctx.say(problem));
+    let readiness = ctx.resource.spec.readiness.as_ref();
     let facts = ResourceFacts {
         generation: ctx.generation(),
         revision: status.revision.as_deref().or(before.revision.as_deref()),
@@ -94,6 +95,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
         deleting: ctx.is_deleted(),
         suspended: ctx.resource.spec.suspend,
         targets: &targets,
+        max_unreachable: readiness.and_then(|readiness| readiness.max_unreachable.as_ref()),
         closed: status.revision.as_ref().map_or(0, |_| closed_members(ctx, &targets)),
         handled: status.handled,
         now: ctx.hub.clock.time(),
@@ -175,6 +177,7 @@ fn status_view(cluster: &str, target: &VidraTarget) -> TargetView {
         reason: status.reason.filter(|_| current).map(StatusReason::from),
         message: status.message.filter(|_| current),
         revision: status.revision,
+        ready_revision: status.ready_revision,
         since: status.since,
         leaving: target.spec.desired != Wish::Present,
         objects: status.objects,

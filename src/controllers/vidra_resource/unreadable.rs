@@ -53,6 +53,7 @@ pub(super) fn unread_views(ctx: &Context<'_>) -> Vec<TargetView> {
         reason: Some(Reason::HubTooOld.into()),
         message: Some(unreadable::told(&format!("VidraTarget {}", ctx.target_key(cluster)))),
         revision: None,
+        ready_revision: None,
         since: None,
         leaving: false,
         stalled: None,

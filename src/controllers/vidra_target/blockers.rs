@@ -22,6 +22,8 @@ pub(super) fn unplannable(desired: &Desired, blind: &Blind) -> Option<i32> {
 pub(super) fn awaited(plan: &Plan, desired: &Desired) -> Option<i32> {
     let wave_of = |key: &ObjectKey| desired.wants.get(key).map(|want| want.directives.wave);
     match plan.waits.first() {
+        // Whoever suspended it takes his time.
+        Some(Wait::Suspended { .. }) => None,
         Some(wait) => wait.gate().and_then(wave_of),
         None => desired.wants.values().map(|want| want.directives.wave).max(),
     }
@@ -73,20 +75,29 @@ pub(super) fn complaint(
         return Some(Delivery::Waiting { reason: Reason::ListFailed, message });
     }
     if let Some(wait) = plan.waits.first() {
-        let note = |key: &ObjectKey| note(key).map_or_else(String::new, |note| format!(": {note}"));
-        return Some(match wait {
-            Wait::Terminating(key) => wait_for_end(key),
-            Wait::NotCurrent(key) => Delivery::Waiting {
-                reason: Reason::WaitingForObject,
-                message: format!("the rest waits for {key}{}", note(key)),
-            },
-            Wait::Wave { wave, before, key } => Delivery::Waiting {
-                reason: Reason::WaitingForWave,
-                message: format!("wave {wave} waits for {key} of wave {before}{}", note(key)),
-            },
-        });
+        return Some(waiting(wait, note));
     }
     desired.unresolved.first().map(|unresolved| kind_unknown(unresolved, desired, kinds))
+}
+
+/// Something else has to happen first. `note` tells why an object is not current.
+fn waiting(wait: &Wait, note: impl Fn(&ObjectKey) -> Option<String>) -> Delivery {
+    let note = |key: &ObjectKey| note(key).map_or_else(String::new, |note| format!(": {note}"));
+    match wait {
+        Wait::Terminating(key) => wait_for_end(key),
+        Wait::NotCurrent(key) => Delivery::Waiting {
+            reason: Reason::WaitingForObject,
+            message: format!("the rest waits for {key}{}", note(key)),
+        },
+        Wait::Wave { wave, before, key } => Delivery::Waiting {
+            reason: Reason::WaitingForWave,
+            message: format!("wave {wave} waits for {key} of wave {before}{}", note(key)),
+        },
+        Wait::Suspended { wave, before, key } => Delivery::Waiting {
+            reason: Reason::WaitingForSuspended,
+            message: format!("wave {wave} waits for {key} of wave {before} to be resumed{}", note(key)),
+        },
+    }
 }
 
 /// What bears this name is being deleted.

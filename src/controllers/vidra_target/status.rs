@@ -8,11 +8,10 @@ use vidra_api::{
 };
 use vidra_core::{
     directives::WaitFor,
-    health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::Inventory,
-    status::{Delivery, Reason, TargetFacts, Unready, left, target_status, tells_the_same},
+    status::{Delivery, Reason, TargetFacts, Unproven, Unready, left, target_status, tells_the_same},
 };
 
 use super::{
@@ -30,7 +29,7 @@ use crate::{
     controllers::{log_ready, status_fallback, status_throttle::News},
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
-    member::{records::Seen, session::Session},
+    member::session::Session,
     workqueue::Key,
 };
 
@@ -137,8 +136,11 @@ fn facts<'a>(
     let chunks = ctx.hub.catalog.inventory(ctx.key);
     let known = |special: &dyn Fn(&ObjectKey) -> bool| inventory.part(&chunks, special);
     let settled = SettledObjects::of(&desired.wants, known);
-    let (ready, unready) = session
+    let Healths { ready, suspended, unproven, unready } = session
         .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, &status, known));
+    if session.is_some() {
+        ctx.hub.state.lock().note_unproven(ctx.key, unproven.kinds());
+    }
     let leaving = ctx.target.spec.desired != Wish::Present;
     // What is known to be there, not what is wanted.
     let objects = inventory.known(&chunks) as i64;
@@ -161,6 +163,8 @@ fn facts<'a>(
         delivery: status.delivery,
         objects,
         ready,
+        suspended,
+        unproven,
         found: (ctx.target.spec.drift.policy != DriftPolicy::Ignore).then_some(status.drift.changes),
         undone,
         changes_max: ctx.hub.limits.changes,
@@ -195,6 +199,19 @@ async fn write_status(
     Ok(())
 }
 
+/// How the target's objects are.
+#[derive(Default)]
+struct Healths {
+    /// How many are healthy.
+    ready: i64,
+    /// How many of these are suspended.
+    suspended: i64,
+    /// Those of them of which nothing shows it.
+    unproven: Unproven,
+    /// Declared ones that are not healthy.
+    unready: Unready,
+}
+
 /// How many of the target's objects are healthy, and which declared ones are not. `known` gives a part of the inventory.
 fn healths(
     ctx: &Context<'_>,
@@ -203,23 +220,27 @@ fn healths(
     settled: &SettledObjects,
     status: &Status,
     known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
-) -> (i64, Unready) {
+) -> Healths {
     let owner = ctx.owner_hash(ctx.key);
-    let (mut ready, mut unready, mut unproved) = (0, Unready::default(), BTreeMap::new());
-    let declared = |key: &ObjectKey| {
-        let declared = desired.objects.get(key);
-        declared.map_or((None, WaitFor::Health), |one| (Some(&one.body), one.directives.wait_for))
-    };
+    let Healths { mut ready, mut suspended, mut unproven, mut unready } = Healths::default();
+    let mut unproved = BTreeMap::new();
+    let wait_for =
+        |key| desired.objects.get(key).map_or(WaitFor::Health, |declared| declared.directives.wait_for);
     let mut ends: Option<Duration> = None;
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
         _ if status.drift.gone.contains(key) => unready.add_left(key),
-        Some(Seen { health, note, uid, proof, ends: end }) => {
-            ends = ends.into_iter().chain(end).min();
-            let (body, wait_for) = declared(key);
-            match body.map_or(health, |body| health.declared(body)) {
-                HealthStatus::Current if proof => ready += 1,
-                HealthStatus::Current => drop(unproved.insert(key.clone(), uid.clone())),
-                health => unready.add(key, health, note, wait_for),
+        Some(seen) => {
+            ends = ends.into_iter().chain(seen.ends).min();
+            match seen.health.is_well() {
+                true if seen.proof => {
+                    ready += 1;
+                    suspended += i64::from(seen.suspended);
+                    if seen.unproven {
+                        unproven.add(key);
+                    }
+                }
+                true => drop(unproved.insert(key.clone(), seen.uid.clone())),
+                false => unready.add(key, seen.health, seen.note, wait_for(key)),
             }
         }
         None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),
@@ -236,7 +257,7 @@ fn healths(
         let held = known(&|key| unproved.contains_key(key));
         ready += held.iter().filter(|(key, held)| unproved.get(key) == Some(&held.uid)).count() as i64;
     }
-    (ready, unready)
+    Healths { ready, suspended, unproven, unready }
 }
 
 /// What it needs of the member is known from here on.

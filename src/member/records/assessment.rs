@@ -26,6 +26,10 @@ pub(super) struct Assessment {
     pub(super) unread: bool,
     /// The rule of its kind cannot be used.
     pub(super) unusable: bool,
+    /// See [`vidra_core::health::Health::is_suspended`].
+    pub(super) suspended: bool,
+    /// See [`vidra_core::health::Verdict::is_unproven`].
+    pub(super) unproven: bool,
     note: Option<Arc<Note>>,
     wait: Option<Box<Wait>>,
 }
@@ -73,11 +77,14 @@ impl Assessment {
             None => by.unread && matches!(verdict.basis, Basis::Nothing),
         };
         let unusable = matches!(verdict.basis, Basis::Rule(Match { rule: Err(_), .. }));
+        let suspended = verdict.health.is_suspended();
+        let unproven = verdict.is_unproven(live, &by.facts);
         let note = (status != HealthStatus::Current).then(|| {
             let grounds = verdict.grounds(live);
             Arc::new(Note { text: verdict.health.message, grounds })
         });
-        Self { status, turned: false, done: is_done(live), unread, unusable, note, wait }
+        let (turned, done) = (false, is_done(live));
+        Self { status, turned, done, unread, unusable, suspended, unproven, note, wait }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is
@@ -167,7 +174,7 @@ impl Assessment {
 
     /// What waits for it goes on.
     pub(super) fn opens(&self) -> bool {
-        self.status == HealthStatus::Current || self.turned
+        self.status.opens() || self.turned
     }
 
     pub(super) fn note(&self) -> Option<&str> {
@@ -187,7 +194,8 @@ impl Assessment {
     pub(super) fn is_news(&self, before: &Self) -> bool {
         let now = Instant::now();
         let (now, then) = (self.at(now, Told::default()), before.at(now, Told::default()));
-        (now.status, now.turned, now.done, now.note()) != (then.status, then.turned, then.done, then.note())
+        let says = |one: &Self| (one.status, one.turned, one.done, one.suspended, one.unproven);
+        (says(now), now.note()) != (says(then), then.note())
             || self.unread && !before.unread
             // Nothing else tells when it has failed.
             || now.is_failing() && !then.is_failing()

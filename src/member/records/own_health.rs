@@ -37,6 +37,10 @@ pub(super) struct Standing<'a> {
     pub(super) opens: bool,
     /// See [`vidra_core::health::is_done`].
     done: bool,
+    /// It is stopped.
+    pub(super) suspended: bool,
+    /// It is healthy, and nothing shows it.
+    pub(super) unproven: bool,
     pub(super) note: Option<&'a str>,
     /// How long that holds, if nothing changes.
     pub(super) ends: Option<Duration>,
@@ -54,12 +58,14 @@ impl<'a> Standing<'a> {
                 opens: judged.turned,
                 done: judged.done,
                 note: None,
-                ends: None,
+                ..Self::not_yet(NOT_JUDGED)
             },
             false => Self {
                 status: judged.status,
                 opens: judged.opens(),
                 done: judged.done,
+                suspended: judged.suspended,
+                unproven: judged.unproven,
                 note: judged.note(),
                 ends: judged.ends(now),
             },
@@ -67,7 +73,15 @@ impl<'a> Standing<'a> {
     }
 
     fn not_yet(note: &'static str) -> Self {
-        Self { status: HealthStatus::InProgress, opens: false, done: false, note: Some(note), ends: None }
+        Self {
+            status: HealthStatus::InProgress,
+            opens: false,
+            done: false,
+            suspended: false,
+            unproven: false,
+            note: Some(note),
+            ends: None,
+        }
     }
 
     /// The same where this of it is waited for.

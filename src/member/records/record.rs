@@ -42,6 +42,10 @@ pub(super) struct Record {
 pub struct Seen<'a> {
     /// Its health.
     pub health: HealthStatus,
+    /// It is stopped.
+    pub suspended: bool,
+    /// It is healthy, and nothing shows it.
+    pub unproven: bool,
     /// Why it is not current; for people.
     pub note: Option<&'a str>,
     /// How long that holds, if nothing changes: it is only waited so long for what the object may come to say.
@@ -78,13 +82,13 @@ impl Record {
         if self.uid == *uid { self.view_of_mut(owner) } else { None }
     }
 
-    /// As a plan of this owner sees it; `current`: what waits for it goes on.
+    /// As a plan of this owner sees it; `opens`: what waits for it goes on.
     pub(super) fn plan_view(
         &mut self,
         owner: &OwnerHash,
         declared: Option<&Declared>,
         spared: Option<&Spared>,
-        current: bool,
+        (opens, status): (bool, HealthStatus),
     ) -> plan::Live {
         let shared = self.is_shared(owner);
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
@@ -106,14 +110,15 @@ impl Record {
             shared,
             applied,
             drift,
-            current,
+            current: opens,
+            suspended: status == HealthStatus::Suspended && !opens,
         }
     }
 
     /// As a status of this owner sees it.
     pub(super) fn seen<'a>(&'a self, owner: &OwnerHash, standing: Standing<'a>) -> Seen<'a> {
-        let Standing { status: health, note, ends, .. } = standing;
-        Seen { health, note, ends, uid: &self.uid, proof: self.is_proved(owner) }
+        let Standing { status: health, suspended, unproven, note, ends, .. } = standing;
+        Seen { health, suspended, unproven, note, ends, uid: &self.uid, proof: self.is_proved(owner) }
     }
 
     pub(super) fn owners(&self) -> BTreeSet<OwnerHash> {

@@ -51,6 +51,7 @@ fn others(path: &str) -> Vec<Value> {
             let values = json!([{"name": "version", "expression": "metadata.generation"}]);
             vec![json!([{"apiVersion": "v1", "kind": "ConfigMap", "values": values}])]
         }
+        "readiness.maxUnreachable" => vec![json!(1), json!("50%")],
         "manifestsFrom" => vec![json!([{"configMapRef": {"name": "missing"}}])],
         "conflicts.takeFrom" => vec![json!([{"manager": "terraform", "operation": "Apply"}])],
         "drift.ignore" => {

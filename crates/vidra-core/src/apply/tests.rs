@@ -249,6 +249,7 @@ fn view(proof: bool, drift: Drift) -> Option<Live> {
         applied: None,
         drift,
         current: true,
+        suspended: false,
     })
 }
 

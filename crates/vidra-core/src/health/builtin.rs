@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{condition, has_condition, text};
+use super::read::{condition, flag, has_condition, text};
 use super::workload;
 
 /// Groups whose kinds Kubernetes brings: no rule without a kind counts there.
@@ -42,6 +42,10 @@ pub(super) fn judge(live: &Value, group: &str, kind: &str) -> Option<Health> {
         ("policy", "PodDisruptionBudget") => Health::current("The allowed disruptions are computed"),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd(live),
         ("apiregistration.k8s.io", "APIService") => api_service(live),
+        // It has no end that a wave could wait for.
+        ("batch", "CronJob") if flag(live, "/spec/suspend") => {
+            Health::of(super::HealthStatus::Current, super::SUSPENDED, "The CronJob is suspended")
+        }
         ("", "ConfigMap" | "Secret") | ("batch", "CronJob") => {
             Health::current("Objects of this kind are always current")
         }

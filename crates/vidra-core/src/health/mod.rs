@@ -4,7 +4,7 @@
 //! A pure function of the object. What differs from kstatus: there is no clock, so a pod that cannot be scheduled stays
 //! InProgress here (reconcile.timeout makes its target Failed); a DaemonSet that is updated by deleting pods need not be
 //! updated, and a paused Deployment not rolled out; a suspended Job is
-//! Suspended, which is Current only where it is declared so; a Pod that ended badly is Failed, since it was declared and
+//! Suspended: its target may be Ready, and no later wave goes on; a Pod that ended badly is Failed, since it was declared and
 //! not made by an owner who makes another; and no reason or message carries a count, so that what is written once into
 //! a status does not change with every pod that starts.
 //!
@@ -46,7 +46,7 @@ use rules::{Match, RuleSet};
 pub enum HealthStatus {
     /// It is as declared and does its work.
     Current,
-    /// It is stopped, and goes on when somebody says so: see [`HealthStatus::declared`].
+    /// It is stopped, and goes on when somebody says so.
     Suspended,
     /// On the way, as far as one can see.
     InProgress,
@@ -72,18 +72,19 @@ impl fmt::Display for HealthStatus {
 }
 
 impl HealthStatus {
-    /// How an object is that was declared as `body`: one that is suspended by its declaration is Current, though no later
-    /// wave may count on its work; one that somebody else has suspended has yet to do it.
-    pub fn declared(self, body: &Value) -> Self {
-        match self {
-            Self::Suspended if body["spec"]["suspend"] == true || mutants::is(Mutant::SuspendedIsWell) => {
-                Self::Current
-            }
-            Self::Suspended => Self::InProgress,
-            other => other,
-        }
+    /// Its target may be Ready.
+    pub fn is_well(self) -> bool {
+        matches!(self, Self::Current | Self::Suspended)
+    }
+
+    /// What waits for it goes on: what is suspended has yet to do its work.
+    pub fn opens(self) -> bool {
+        self == Self::Current || self == Self::Suspended && mutants::is(Mutant::SuspendedOpens)
     }
 }
+
+/// The reason of what is stopped.
+const SUSPENDED: &str = "Suspended";
 
 /// The health of one object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +112,12 @@ impl Health {
     }
 
     fn suspended(message: &str) -> Health {
-        Health::of(HealthStatus::Suspended, "Suspended", message)
+        Health::of(HealthStatus::Suspended, SUSPENDED, message)
+    }
+
+    /// It is stopped, whether or not anything waits for it.
+    pub fn is_suspended(&self) -> bool {
+        self.reason == SUSPENDED
     }
 
     fn failed(reason: &'static str, message: &str) -> Health {
@@ -147,6 +153,15 @@ pub struct Verdict<'r> {
 }
 
 impl Verdict<'_> {
+    /// It is Current and nothing shows it, though its kind could: no rule is about it, and it has no condition that is known.
+    pub fn is_unproven(&self, live: &Value, facts: &Facts) -> bool {
+        let api_version = text(live, "/apiVersion").unwrap_or_default();
+        let is_custom = api_version.split_once('/').is_some_and(|(group, _)| facts::may_be_custom(group));
+        let has_status = facts.kind.has_status == Some(true) || live.get("status").is_some();
+        let is_silent = matches!(self.basis, Basis::Nothing) && self.health.status == HealthStatus::Current;
+        is_silent && is_custom && has_status
+    }
+
     /// The same for as long as a message that is kept holds: the verdict, its reason, the rule, and type, status and reason
     /// of each condition. The text of an object is none of it: one that moves by itself is not to be written each time.
     pub fn grounds(&self, live: &Value) -> u32 {

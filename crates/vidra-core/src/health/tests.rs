@@ -351,18 +351,26 @@ fn a_job_is_current_once_it_runs_and_failed_when_it_says_so() {
 }
 
 #[test]
-fn what_is_suspended_is_current_only_where_it_is_declared_so() {
-    let by = |suspend: Value| json!({"kind": "Job", "spec": {"suspend": suspend}});
-    for (health, declared, told) in [
-        (Suspended, by(json!(true)), Current),
-        (Suspended, by(json!(false)), InProgress),
-        (Suspended, by(json!("true")), InProgress),
-        (Suspended, json!({"kind": "Job"}), InProgress),
-        (Current, by(json!(true)), Current),
-        (InProgress, by(json!(true)), InProgress),
-        (Failed, by(json!(true)), Failed),
+fn what_is_suspended_is_well_and_opens_no_wave() {
+    for (health, is_well, opens) in [
+        (Current, true, true),
+        (Suspended, true, false),
+        (InProgress, false, false),
+        (Failed, false, false),
+        (Terminating, false, false),
+        (Unknown, false, false),
     ] {
-        assert_eq!(health.declared(&declared), told, "{health}, {declared}");
+        assert_eq!((health.is_well(), health.opens()), (is_well, opens), "{health}");
+    }
+    let cron =
+        |suspend: Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"suspend": suspend}});
+    for (suspend, is_suspended) in [(json!(true), true), (json!(false), false), (json!(null), false)] {
+        let health = assess(&cron(suspend));
+        assert_eq!(
+            (health.status, health.is_suspended()),
+            (Current, is_suspended),
+            "nothing waits for its end"
+        );
     }
 }
 

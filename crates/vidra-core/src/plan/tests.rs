@@ -46,6 +46,7 @@ fn live(uid: &str, content: &str) -> Live {
         applied: Some(hash(content)),
         drift: Drift::None,
         current: true,
+        suspended: false,
     }
 }
 
@@ -395,17 +396,20 @@ fn perform(state: &mut State, plan: &Plan) {
 
 fn any_live() -> impl Strategy<Value = Live> {
     let drift = prop_oneof![Just(Drift::None), Just(Drift::Apart), Just(Drift::Differs), Just(Drift::Unsure)];
-    let flags = proptest::array::uniform5(any::<bool>());
+    let flags = proptest::array::uniform6(any::<bool>());
     (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))])
-        .prop_map(|([proof, controlled, terminating, shared, current], drift, uid, applied)| Live {
-            uid: Uid::from(&*uid),
-            proof,
-            controlled,
-            terminating,
-            shared,
-            applied,
-            drift,
-            current,
+        .prop_map(|([proof, controlled, terminating, shared, current, suspended], drift, uid, applied)| {
+            Live {
+                uid: Uid::from(&*uid),
+                proof,
+                controlled,
+                terminating,
+                shared,
+                applied,
+                drift,
+                current,
+                suspended: suspended && !current,
+            }
         })
 }
 

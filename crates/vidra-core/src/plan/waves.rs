@@ -34,10 +34,12 @@ struct Walk<'a> {
     foundation: Option<&'a ObjectKey>,
     /// The first object of this wave that is not current.
     late: Option<&'a ObjectKey>,
+    /// The first one that is suspended.
+    suspended: Option<&'a ObjectKey>,
     /// This wave may not start.
     closed: bool,
-    /// For which object, of which wave; none where that object cannot be planned.
-    closed_by: Option<(i32, &'a ObjectKey)>,
+    /// For which object, of which wave, and whether for nothing but suspended ones; none where that object cannot be planned.
+    closed_by: Option<(i32, &'a ObjectKey, bool)>,
 }
 
 impl<'a> Walk<'a> {
@@ -47,15 +49,20 @@ impl<'a> Walk<'a> {
             return;
         }
         if !self.closed {
-            self.closed_by = self.late.map(|late| (self.wave, late));
-            self.closed = self.late.is_some() || input.unplannable.is_some_and(|first| first < wave);
+            let late = self.late.or(self.suspended);
+            self.closed_by = late.map(|key| (self.wave, key, self.late.is_none()));
+            self.closed = late.is_some() || input.unplannable.is_some_and(|first| first < wave);
         }
-        (self.wave, self.late) = (wave, None);
+        (self.wave, self.late, self.suspended) = (wave, None, None);
     }
 
-    /// This object is not current.
-    fn note_late(&mut self, key: &'a ObjectKey, want: &Want) {
-        self.late.get_or_insert(key);
+    /// This object is not current; `stays`: nothing is applied to it.
+    fn note_late(&mut self, row: &Row<'a>, stays: bool) {
+        let Row { key, want, .. } = *row;
+        match stays && row.live.is_some_and(|live| live.suspended) {
+            true => self.suspended.get_or_insert(key),
+            false => self.late.get_or_insert(key),
+        };
         if want.stage == Stage::Foundations {
             self.foundation.get_or_insert(key);
         }
@@ -88,25 +95,29 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
                 // A look changes nothing: what is there is waited for, or not, as it is.
                 let looks = matches!(action, Action::Look { .. }) || row.is_settled();
                 if !looks || !is_current(row, input) {
-                    walk.note_late(key, want);
+                    walk.note_late(row, looks);
                 }
                 let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
                 stages.entry((want.directives.wave, want.stage)).or_default().push(effect);
             }
             Decision::Wait => {
                 plan.waits.push(Wait::Terminating(key.clone()));
-                walk.note_late(key, want);
+                walk.note_late(row, false);
             }
             Decision::Refuse(refusal) => {
                 plan.refusals.push(refusal);
                 walk.late.get_or_insert(key);
             }
             Decision::Nothing if is_current(row, input) => {}
-            Decision::Nothing => walk.note_late(key, want),
+            Decision::Nothing => walk.note_late(row, true),
         }
     }
-    if let (Some(wave), Some((before, key))) = (held_back, walk.closed_by) {
-        plan.waits.push(Wait::Wave { wave, before, key: key.clone() });
+    if let (Some(wave), Some((before, key, is_suspended))) = (held_back, walk.closed_by) {
+        let key = key.clone();
+        plan.waits.push(match is_suspended {
+            true => Wait::Suspended { wave, before, key },
+            false => Wait::Wave { wave, before, key },
+        });
     }
     plan.stages = stages.into_values().collect();
 }

@@ -98,6 +98,7 @@ mod tests {
             reason: None,
             message: None,
             revision: None,
+            ready_revision: None,
             since: None,
             leaving: false,
             stalled: None,

@@ -50,7 +50,7 @@ reasons! {
     TargetsDrifted InSync NotCompared PathMatchesNothing TargetMatchesNothing Finalizers Nothing
 
     // Of a VidraTarget.
-    ObjectsProgressing WaitingForObject WaitingForWave ObjectTerminating LooksFirst ListFailed
+    ObjectsProgressing WaitingForObject WaitingForWave WaitingForSuspended ObjectTerminating LooksFirst ListFailed
     ObjectFailed ObjectsMissing ImmutableField AlreadyExists ExistingDiffers NotOurs ControlledByOther OwnedByOtherHub
     SharedObjectConflict CannotWatch KindUnknown RevisionUnavailable OverrideFailed HubNamespace InventoryMissing InventoryUnreadable
     MemberUnreachable NoCredentials MemberMissing Removed

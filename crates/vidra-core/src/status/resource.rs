@@ -5,8 +5,10 @@ use super::drifted::{FirstDrift, drifted};
 use super::reason::{Reason, StatusReason};
 use super::removing::{Going, removing};
 use super::target::is_revoked;
+use super::unreachable::excused;
 use vidra_api::{
-    ClusterSummary, DriftState, Summary, TargetState, Time, VidraResource, VidraResourceStatus, clip,
+    ClusterSummary, DriftState, MaxUnreachable, Summary, TargetState, Time, VidraResource,
+    VidraResourceStatus, clip,
     condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED},
     find,
     resource::CLUSTERS_MAX,
@@ -49,6 +51,8 @@ pub struct TargetView {
     pub message: Option<String>,
     /// The revision that it has.
     pub revision: Option<String>,
+    /// The revision with which it was Ready last, where it is not Ready.
+    pub ready_revision: Option<String>,
     /// Since when its state is so.
     pub since: Option<Time>,
     /// It is being removed from its member.
@@ -84,6 +88,8 @@ pub struct ResourceFacts<'a> {
     pub suspended: bool,
     /// Its targets.
     pub targets: &'a [TargetView],
+    /// How many of them may be unreachable.
+    pub max_unreachable: Option<&'a MaxUnreachable>,
     /// How many more members match its selectors, and do not allow its namespace.
     pub closed: usize,
     /// The value of the annotation that asked for a reconcile, once that was done.
@@ -206,7 +212,8 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, Reason, Str
     if summary.failed > 0 {
         return (false, Reason::TargetsFailed, of(summary.failed, "failed", TargetState::Failed));
     }
-    if summary.unknown > 0 {
+    let excused = unreachable(facts, summary);
+    if summary.unknown > 0 && excused.is_none() {
         return (
             false,
             Reason::MembersUnreachable,
@@ -217,7 +224,8 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, Reason, Str
         return (false, Reason::TargetsWaiting, of(summary.waiting, "wait", TargetState::Waiting));
     }
     let revoked: Vec<_> = revoked(facts).collect();
-    let rest = summary.targets - summary.ready - i32::try_from(revoked.len()).unwrap_or(i32::MAX);
+    let left = i32::try_from(revoked.len()).unwrap_or(i32::MAX).saturating_add(summary.unknown);
+    let rest = summary.targets - summary.ready - left;
     if rest > 0 && summary.progressing == 0 {
         let member =
             facts.targets.iter().find(|one| one.state == Some(TargetState::Suspended) && !one.is_revoked());
@@ -231,16 +239,23 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, Reason, Str
     if rest > 0 {
         return (false, Reason::Progressing, of(rest, "are not ready", TargetState::Progressing));
     }
-    let message = match revoked.first() {
-        None => String::new(),
-        Some(first) => format!(
+    let resting = revoked.first().map(|first| {
+        format!(
             "{} of {} targets rest, for their members do not allow the namespace any more: {}",
             revoked.len(),
             summary.targets,
             first.cluster
-        ),
-    };
-    (true, Reason::Ready, message)
+        )
+    });
+    let told: Vec<_> = excused.into_iter().chain(resting).collect();
+    (true, Reason::Ready, told.join("; "))
+}
+
+/// What to say of targets that cannot be reached, where these keep nothing from being Ready.
+fn unreachable(facts: &ResourceFacts<'_>, summary: &Summary) -> Option<String> {
+    let unknown = facts.targets.iter().filter(|one| !one.leaving && one.state == Some(TargetState::Unknown));
+    let had = |one: &TargetView| facts.revision.is_some() && one.ready_revision.as_deref() == facts.revision;
+    excused(facts.max_unreachable, unknown.map(|one| (one.cluster.as_str(), had(one))), summary)
 }
 
 /// Those that are left as they are until their members allow the namespace again.
@@ -323,6 +338,7 @@ mod tests {
             reason: None,
             message: Some("why".into()),
             revision: Some(revision.into()),
+            ready_revision: None,
             since: None,
             leaving: false,
             stalled: None,
@@ -340,6 +356,7 @@ mod tests {
             deleting: false,
             suspended: false,
             targets,
+            max_unreachable: None,
             closed: 0,
             handled: None,
             now: Time(Timestamp::from_second(5).unwrap()),
@@ -516,5 +533,59 @@ mod tests {
         assert!(held(true, None) && held(true, Some((false, 2))) && held(false, Some((true, 2))));
         assert!(!held(false, None) && !held(false, Some((false, 2))));
         assert!(!held(false, Some((true, 1))), "that was said of an earlier declaration");
+    }
+
+    /// One that cannot be reached, and was Ready with this.
+    fn lost(cluster: &str, had: Option<&str>) -> TargetView {
+        let ready_revision = had.map(str::to_owned);
+        TargetView { ready_revision, ..target(cluster, Some(TargetState::Unknown), "new") }
+    }
+
+    fn says(targets: &[TargetView], most: Option<MaxUnreachable>) -> (bool, String, String) {
+        let facts = ResourceFacts { max_unreachable: most.as_ref(), ..facts(targets, None) };
+        let status = resource_status(&VidraResourceStatus::default(), &facts);
+        let ready = find(&status.conditions, READY).unwrap();
+        (ready.status == "True", ready.reason.clone(), ready.message.clone())
+    }
+
+    #[test]
+    fn so_many_that_were_ready_may_be_unreachable_and_others_may_not() {
+        let count = |count| Some(MaxUnreachable::Count(count));
+        let percent = |text: &str| Some(MaxUnreachable::Percent(text.to_owned()));
+        let well = |cluster| target(cluster, Some(TargetState::Ready), "new");
+        let (new, old) = (Some("new"), Some("old"));
+        let cases = [
+            (vec![well("a"), lost("b", new)], None, false),
+            (vec![well("a"), lost("b", new)], count(1), true),
+            (vec![well("a"), lost("b", new)], percent("50%"), true),
+            (vec![well("a"), lost("b", new)], percent("49%"), false),
+            (vec![well("a"), lost("b", new), lost("c", new)], count(1), false),
+            (vec![well("a"), lost("b", new), lost("c", new)], count(2), true),
+            // It never had this, or nobody knows.
+            (vec![well("a"), lost("b", old)], count(1), false),
+            (vec![well("a"), lost("b", None)], count(1), false),
+            // Nothing can be reached.
+            (vec![lost("a", new), lost("b", new)], count(2), false),
+            // Others are not ready for another reason.
+            (vec![well("a"), lost("b", new), target("c", Some(TargetState::Failed), "new")], count(1), false),
+            (
+                vec![well("a"), lost("b", new), target("c", Some(TargetState::Waiting), "new")],
+                count(1),
+                false,
+            ),
+            (vec![well("a"), lost("b", new), target("c", Some(TargetState::Ready), "old")], count(1), false),
+            (
+                vec![well("a"), lost("b", new), target("c", Some(TargetState::Suspended), "new")],
+                count(1),
+                false,
+            ),
+        ];
+        for (number, (targets, most, ready)) in cases.into_iter().enumerate() {
+            let (is_ready, reason, message) = says(&targets, most);
+            assert_eq!(is_ready, ready, "case {number}: {reason}, {message}");
+        }
+        let told = says(&[well("a"), lost("c", new), lost("b", new)], count(3));
+        let message = "2 of 3 targets cannot be reached, and spec.readiness.maxUnreachable allows 3: b";
+        assert_eq!(told, (true, "Ready".to_owned(), message.to_owned()));
     }
 }

@@ -14,6 +14,7 @@ use super::{
     changes::{Changes, changes},
     progress,
     reason::Reason,
+    unproven::Unproven,
     unready::Unready,
 };
 use crate::contention::Told;
@@ -91,6 +92,10 @@ pub struct TargetFacts<'a> {
     pub objects: i64,
     /// Of these, healthy.
     pub ready: i64,
+    /// Of these, suspended.
+    pub suspended: i64,
+    /// Of the healthy ones, those of which nothing shows it.
+    pub unproven: Unproven,
     /// What is otherwise than it was delivered, detected now. `None`: nobody asks.
     pub found: Option<Vec<Change>>,
     /// What was repaired since the status before, with the time.
@@ -130,6 +135,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
         None => state(facts),
     };
     status.observed_generation = Some(facts.generation);
+    status.ready_revision = ready_revision(before, state);
     if status.state != Some(state) {
         status.since = Some(facts.now.clone());
     }
@@ -142,6 +148,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     );
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
+        (status.suspended, status.unproven) = (facts.suspended, facts.unproven.entry());
         (status.unready, status.unready_total) = (facts.unready.entries(), facts.unready.total());
         status.removing = facts.removing.clone().map(|removing| RemovingObjects {
             message: removing.message.map(|message| clip(&message, MESSAGE_MAX)),
@@ -151,7 +158,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     if facts.leaving {
         // They are to go, whatever they were.
         (status.unready, status.unready_total) = (Vec::new(), None);
-        status.removing = None;
+        (status.suspended, status.unproven, status.removing) = (0, None, None);
     }
     if facts.delivery == Delivery::Applied && !facts.leaving {
         status.revision = Some(facts.revision.to_owned());
@@ -178,6 +185,15 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     }
     conditions(&mut status, facts, state, reason, &message);
     status
+}
+
+/// What was Ready is noted when it ends: that alone writes nothing.
+fn ready_revision(before: &VidraTargetStatus, state: TargetState) -> Option<String> {
+    match (before.state, state) {
+        (_, TargetState::Ready) => None,
+        (Some(TargetState::Ready), _) => before.revision.clone(),
+        _ => before.ready_revision.clone(),
+    }
 }
 
 /// What was last known stands while nobody can look.
@@ -212,12 +228,13 @@ fn feedback(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>) {
     }
 }
 
-/// What others make of a target's status is the same as before: what came back from its member is nobody's but a
-/// reader's.
+/// What others make of a target's status is the same as before: what came back from its member, and what nothing shows, is
+/// nobody's but a reader's.
 pub fn tells_the_same(before: Option<&VidraTargetStatus>, now: Option<&VidraTargetStatus>) -> bool {
     let without = |status: &VidraTargetStatus| VidraTargetStatus {
         feedback: None,
         feedback_at: None,
+        unproven: None,
         ..status.clone()
     };
     before == now || before.map(without) == now.map(without)
@@ -331,6 +348,8 @@ pub(super) mod tests {
             delivery,
             objects: 2,
             ready: 2,
+            suspended: 0,
+            unproven: Unproven::default(),
             found: Some(Vec::new()),
             undone: Vec::new(),
             changes_max: 100,
@@ -370,6 +389,29 @@ pub(super) mod tests {
         assert_eq!((after.objects, after.revision.as_deref(), after.since), (2, Some("r1"), Some(at(50))));
         let leaving = target_status(&before, &TargetFacts { leaving: true, ..facts(silent, 50) });
         assert_eq!(leaving.state, Some(TargetState::Terminating));
+    }
+
+    #[test]
+    fn what_was_ready_last_is_noted_when_it_ends_and_stands_until_it_is_ready_again() {
+        let first = target_status(&VidraTargetStatus::default(), &facts(Delivery::Applied, 10));
+        assert_eq!(first.ready_revision, None);
+        let late = || TargetFacts {
+            unready: unready::tests::one("web", HealthStatus::InProgress),
+            ..facts(Delivery::Applied, 20)
+        };
+        let after = target_status(&first, &late());
+        assert_eq!(
+            (after.state, after.ready_revision.as_deref()),
+            (Some(TargetState::Progressing), Some("r1"))
+        );
+        let silent = Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
+        let lost = target_status(&after, &facts(silent, 30));
+        assert_eq!(lost.ready_revision.as_deref(), Some("r1"));
+        let next = target_status(&lost, &TargetFacts { revision: "r2", ..late() });
+        assert_eq!((next.revision.as_deref(), next.ready_revision.as_deref()), (Some("r2"), Some("r1")));
+        assert_eq!(target_status(&next, &facts(Delivery::Applied, 40)).ready_revision, None);
+        let never = target_status(&VidraTargetStatus::default(), &late());
+        assert_eq!(never.ready_revision, None);
     }
 
     #[test]

@@ -71,8 +71,8 @@ impl Unready {
     /// it is waited for.
     pub fn add(&mut self, key: &ObjectKey, health: HealthStatus, note: Option<&str>, wait_for: WaitFor) {
         let health = match health {
-            HealthStatus::Current => return,
-            HealthStatus::InProgress | HealthStatus::Suspended => ObjectHealth::InProgress,
+            HealthStatus::Current | HealthStatus::Suspended => return,
+            HealthStatus::InProgress => ObjectHealth::InProgress,
             HealthStatus::Failed => ObjectHealth::Failed,
             HealthStatus::Terminating => ObjectHealth::Terminating,
             HealthStatus::Unknown => ObjectHealth::Unknown,

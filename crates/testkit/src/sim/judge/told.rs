@@ -131,7 +131,10 @@ impl Judge {
                 let generation = metadata["generation"].as_i64().unwrap_or_default();
                 let newest = declared.is_of(name, revision, generation, now);
                 let rest = awaited.iter().filter(|target| target.present);
-                let agree = rest.clone().all(|target| is_ready(target) && target.revision == revision);
+                let excused = |target: &Target| target.state == "Unknown" && !spec["readiness"].is_null();
+                let agree = rest
+                    .clone()
+                    .all(|target| (is_ready(target) || excused(target)) && target.revision == revision);
                 spec["suspend"] != true && readable && newest && agree
             }
             "Suspended" => spec["suspend"] == true,

@@ -257,6 +257,54 @@ fn a_status_is_another_when_it_has_changed_or_was_written_again() {
 }
 
 #[test]
+fn what_is_current_and_says_nothing_is_unproven_where_its_kind_could_say_something() {
+    let kind = |has_status| KindFacts { has_status, ..KindFacts::default() };
+    let of = |api_version: &str, kind: &str, status: Option<Value>| {
+        let mut live = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}});
+        status.into_iter().for_each(|status| live["status"] = status);
+        live
+    };
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    for (live, has_status, expected) in [
+        (of("example.com/v1", "Widget", None), Some(true), true),
+        (of("example.com/v1", "Widget", Some(json!({"users": 3}))), Some(true), true),
+        (of("example.com/v1", "Widget", Some(json!({"users": 3}))), None, true),
+        (of("example.com/v1", "Widget", Some(ready)), Some(true), false),
+        // It cannot say anything.
+        (of("example.com/v1", "Widget", None), Some(false), false),
+        (of("example.com/v1", "Widget", None), None, false),
+        // Kubernetes' own have nothing to say, or a verdict that is known.
+        (of("rbac.authorization.k8s.io/v1", "Role", None), None, false),
+        (of("networking.k8s.io/v1", "Ingress", Some(json!({}))), Some(true), false),
+        (of("v1", "ConfigMap", None), None, false),
+        // It is not Current.
+        (
+            of(
+                "example.com/v1",
+                "Widget",
+                Some(json!({"conditions": [{"type": "Ready", "status": "False"}]})),
+            ),
+            Some(true),
+            false,
+        ),
+    ] {
+        let facts = Facts { kind: kind(has_status), ..Facts::default() };
+        let set = RuleSet::default();
+        assert_eq!(judge(&live, &set, &facts).is_unproven(&live, &facts), expected, "{live}");
+    }
+    let declares = KindFacts { declares_conditions: true, ..kind(Some(true)) };
+    for (age, expected) in [(10, false), (60, true)] {
+        let facts = Facts { kind: declares.clone(), age: Some(seconds(age)), ..Facts::default() };
+        let (live, set) = (of("example.com/v1", "Widget", None), RuleSet::default());
+        assert_eq!(
+            judge(&live, &set, &facts).is_unproven(&live, &facts),
+            expected,
+            "waited for, then NoStatus"
+        );
+    }
+}
+
+#[test]
 fn a_wait_that_ends_is_over_a_while_later_and_not_begun_again() {
     let kind = KindFacts { has_status: Some(true), declares_conditions: true, ..KindFacts::default() };
     let change = Some(Change { ago: seconds(0), status_since: false });

@@ -50,6 +50,28 @@ fn a_wave_starts_when_the_one_before_is_current() {
 }
 
 #[test]
+fn a_wave_says_that_it_waits_for_what_is_suspended_where_it_waits_for_nothing_else() {
+    let suspended = |uid| Live { suspended: true, ..sick(uid, "h") };
+    let state = three().live("Deployment", "first", suspended("1"));
+    let key = |kind, name| key(kind, name);
+    let waits = Wait::Suspended { wave: 0, before: -1, key: key("Deployment", "first") };
+    assert_eq!(state.plan(Wish::Present).waits, [waits]);
+    // It is about to be resumed.
+    let old = Live { applied: Some(hash("old")), ..suspended("1") };
+    let plan = three().live("Deployment", "first", old).plan(Wish::Present);
+    assert!(matches!(&plan.waits[..], [Wait::Wave { .. }]), "{plan:?}");
+
+    let state = three().live("Deployment", "first", live("1", "h"));
+    let state = state.live("ConfigMap", "second", suspended("2"));
+    let late = state.clone().live("Deployment", "second-too", sick("3", "h")).plan(Wish::Present);
+    let waits = Wait::Wave { wave: 7, before: 0, key: key("Deployment", "second-too") };
+    assert_eq!(late.waits, [waits], "what may come late goes before");
+    let well = state.live("Deployment", "second-too", live("3", "h")).plan(Wish::Present);
+    let waits = Wait::Suspended { wave: 7, before: 0, key: key("ConfigMap", "second") };
+    assert_eq!(well.waits, [waits]);
+}
+
+#[test]
 fn what_is_refused_or_terminating_holds_the_next_wave_back_too() {
     let mut foreign = live("1", "h");
     foreign.proof = false;
