@@ -79,8 +79,10 @@ impl Question<'_> {
         let by = |rules: &RuleSet| {
             let health = judge(live, rules, facts).health;
             let waits = matches!(directives.wait_for, WaitFor::Address | WaitFor::Complete) && !is_done(live);
-            match health.status.declared(declared) {
-                HealthStatus::Current if waits => (HealthStatus::InProgress, health),
+            match health.status {
+                HealthStatus::Current | HealthStatus::Suspended if waits => {
+                    (HealthStatus::InProgress, health)
+                }
                 status => (status, health),
             }
         };
@@ -94,7 +96,8 @@ impl Question<'_> {
             },
         };
         let (after, health) = by(self.then);
-        if before == after {
+        // A status does not tell which of those that are well are suspended.
+        if before == after || !self.is_known() && before.is_well() && after.is_well() {
             return Turn::Same;
         }
         let why = brief(&format!("{}: {}", health.reason, health.message), MESSAGE_MAX);

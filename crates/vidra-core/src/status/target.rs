@@ -579,7 +579,8 @@ pub(super) mod tests {
             (wave, HealthStatus::InProgress, TargetState::Waiting, "WaitingForWave"),
             (listing, HealthStatus::Failed, TargetState::Waiting, "ListFailed"),
         ] {
-            let facts = TargetFacts { unready: unready::tests::one("web", health), ..facts(waits(reason), 1) };
+            let facts =
+                TargetFacts { unready: unready::tests::one("web", health), ..facts(waits(reason), 1) };
             let status = target_status(&VidraTargetStatus::default(), &facts);
             assert_eq!((status.state, status.reason.as_deref()), (Some(state), Some(told)), "{reason:?}");
         }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge, rule::RuleText, rules::Origin,
-    rules::Problem, rules::RuleSet, rules::Rules,
+    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge, rule::RuleText,
+    rules::Origin, rules::Problem, rules::RuleSet, rules::Rules,
 };
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
 
@@ -92,7 +92,8 @@ fn what_a_rule_calls_current_may_be_of_before_our_change_where_no_generation_is_
     let live = |kind: &str, status: &Value| json!({"apiVersion": "a.io/v1", "kind": kind, "metadata": {"generation": 2}, "status": status});
     let up = json!({"phase": "Up"});
     let own = json!({"phase": "Up", "observedGeneration": 2});
-    let told = json!({"phase": "Up", "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}]});
+    let told =
+        json!({"phase": "Up", "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}]});
     let seconds = Duration::from_secs;
     for (kind, status, change, has_status, ends) in [
         ("One", &up, Some((0, false)), Some(true), Some(10)),
