@@ -161,9 +161,10 @@ impl Walk {
         let (what, member) = (chance.u8(..16), pick(&mut chance, self.world.members()));
         self.tell(&format!("rig {what}: {member}"));
         match what {
-            0..=4 => self.run_rig(&mut chance).await,
-            5..=7 => self.edit_rig(&mut chance).await,
-            8 | 9 => self.rule_rig(&mut chance).await,
+            0..=3 => self.run_rig(&mut chance).await,
+            4..=6 => self.edit_rig(&mut chance).await,
+            7 => self.rule_rig(&mut chance).await,
+            8 | 9 => self.weigh(member, &mut chance).await,
             10 | 11 => self.rule_fleet(&mut chance).await,
             12 => self.ask_back(&mut chance).await,
             13 => self.load(member).await,
@@ -254,6 +255,39 @@ impl Walk {
 
     async fn drop_fleet_rules(&self) {
         self.world.try_delete("hub", &format!("{}/{RULES}", config_maps(HUB_NAMESPACE))).await;
+    }
+
+    /// By its own rule alone an object does not work, whoever else would say that it does; perhaps nobody can read that rule any
+    /// more. Something new waits for it.
+    async fn weigh(&mut self, member: &str, chance: &mut fastrand::Rng) {
+        let own = pick(chance, &OWN);
+        self.patch_resource(RIG, json!({"healthCheckExprs": rule(0, own)})).await;
+        match chance.bool() {
+            true => self.put_fleet_rules(rule(0, FLEET[0])).await,
+            false => self.drop_fleet_rules().await,
+        }
+        run_well(&self.world).await;
+        if chance.bool() {
+            self.rig_is(member, "Ready", DELIVERS_WITHIN).await;
+        }
+        let says = Words {
+            own: pick(chance, &[Word::Late, Word::Failed, Word::Silent, Word::Silent]),
+            ..Words::WELL
+        };
+        let of = |live: &Value| if live["metadata"]["name"] == "one" { says } else { Words::WELL };
+        for &member in self.world.members() {
+            write(&self.world, member, |live| Some((of(live), true))).await;
+        }
+        sleep(Duration::from_secs(2)).await;
+        if chance.u8(..3) == 0 {
+            self.patch_resource(RIG, json!({"healthCheckExprs": rule(0, (BROKEN, own.1))})).await;
+            sleep(Duration::from_secs(1)).await;
+        }
+        if let Some(docs) = self.declared.get_mut(RIG) {
+            docs.insert("late", &UNIQUE[chance.usize(..UNIQUE.len())]);
+        }
+        self.declare_rig().await;
+        sleep(Duration::from_secs(chance.u64(2..15))).await;
     }
 
     /// People ask back something else.
