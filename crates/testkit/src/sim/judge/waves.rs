@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{Judge, SIGHT, deeds::content, rest::Delivered};
 use crate::sim::{
+    doc::Doc,
     index::{Aim, Key, key_of},
     marks,
 };
@@ -47,12 +48,12 @@ impl Judge {
     /// Something in an earlier wave of what a target was to bring, which did not work.
     fn closed_by(&self, resource: &str, key: &Key, aim: &Aim, now: Instant) -> Option<Key> {
         let docs = self.index.declared.revision_with(resource, &aim.revision, &key[0], &aim.inputs)?;
-        let of = |doc: &crate::sim::doc::Doc| doc.key(&key[0], &aim.namespace);
+        let of = |doc: &Doc| doc.key(&key[0], &aim.namespace);
         let wave = docs.iter().find(|doc| of(doc) == *key)?.wave();
         let then = self.sight_of(&key[0], now, SIGHT);
         let before = docs.iter().filter(|doc| doc.wave() < wave).map(|doc| (of(doc), doc));
         let mut before = before.inspect(|_| marks::note("rule:wave"));
-        let is_closed = |(key, doc): &(Key, &crate::sim::doc::Doc)| {
+        let is_closed = |(key, doc): &(Key, &Doc)| {
             !self.index.was_open(resource, key, doc, then) && !self.is_left(resource, key, doc, then)
         };
         before.find(is_closed).map(|(key, _)| key)

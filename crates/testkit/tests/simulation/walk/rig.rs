@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::sim::{
     World,
-    health::{BROKEN, FLEET, GROUP, OWN, RULES, Word, Words},
+    health::{BROKEN, FLEET, GROUP, OWN, RULES, RULES_LAG, Word, Words},
     judge::feedback::{BROKEN_VALUE, SEAL},
     observer::CLEARS_WITHIN,
     world::{HUB_NAMESPACE, TARGET_NAMESPACE, config_map, config_maps},
@@ -164,7 +164,7 @@ impl Walk {
             0..=3 => self.run_rig(&mut chance).await,
             4..=6 => self.edit_rig(&mut chance).await,
             7 => self.rule_rig(&mut chance).await,
-            8 | 9 => self.weigh(member, &mut chance).await,
+            8 | 9 => self.weigh(&mut chance).await,
             10 | 11 => self.rule_fleet(&mut chance).await,
             12 => self.ask_back(&mut chance).await,
             13 => self.load(member).await,
@@ -259,7 +259,7 @@ impl Walk {
 
     /// By its own rule alone an object does not work, whoever else would say that it does; perhaps nobody can read that rule any
     /// more. Something new waits for it.
-    async fn weigh(&mut self, member: &str, chance: &mut fastrand::Rng) {
+    async fn weigh(&mut self, chance: &mut fastrand::Rng) {
         let own = pick(chance, &OWN);
         self.patch_resource(RIG, json!({"healthCheckExprs": rule(0, own)})).await;
         match chance.bool() {
@@ -267,9 +267,8 @@ impl Walk {
             false => self.drop_fleet_rules().await,
         }
         run_well(&self.world).await;
-        if chance.bool() {
-            self.rig_is(member, "Ready", DELIVERS_WITHIN).await;
-        }
+        // From then on no other rule counts.
+        sleep(RULES_LAG + Duration::from_secs(5)).await;
         let says = Words {
             own: pick(chance, &[Word::Late, Word::Failed, Word::Silent, Word::Silent]),
             ..Words::WELL
