@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use vidra_api::Time;
 use vidra_core::first_of::more;
+use vidra_core::status::Reason;
 use vidra_core::unseen::{escaped_json, is_unseen};
 
 /// One line without control characters, those that reorder text among them: each is written out.
@@ -46,16 +47,47 @@ pub struct Command {
     run: String,
 }
 
-/// [`brief`] of a message without the commands in it, and these. Those are commands that have the form of the hub's own,
-/// and no others.
-pub fn without_commands(message: &str, most: usize) -> (String, Vec<Command>) {
+/// Reasons whose messages are the hub's own words. What members and their objects say may look like a command, and is none.
+const OWN_WORDS: [Reason; 5] = [
+    Reason::RemovalHeld,
+    Reason::HubRestored,
+    Reason::IdentityNotConfirmed,
+    Reason::CRDTerminating,
+    Reason::ResourceMissing,
+];
+
+/// `KIND NAME [-n NAMESPACE] [--overwrite] KEY=VALUE`, for one object and a key of the hub's.
+fn is_own_form(arguments: &str) -> bool {
+    let words: Vec<_> = arguments.trim_end_matches('.').split(' ').collect();
+    let is_name = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let is_value = |word: &str| {
+        let value = word.strip_prefix("vidra.dev/").and_then(|word| word.split_once('='));
+        value.is_some_and(|(key, value)| is_name(key) && value.split(',').all(is_name))
+    };
+    let [kind, name, options @ .., value] = words.as_slice() else { return false };
+    let is_known = match options {
+        [] | ["--overwrite"] => true,
+        ["-n", namespace] | ["-n", namespace, "--overwrite"] => is_name(namespace),
+        _ => false,
+    };
+    is_name(kind) && is_name(name) && is_known && is_value(value)
+}
+
+/// [`brief`] of a message without the commands in it, and these: where the words of its reason are the hub's, and only
+/// commands of the form that the hub gives.
+pub fn without_commands(message: &str, reason: &str, most: usize) -> (String, Vec<Command>) {
+    if !Reason::parse(reason).is_some_and(|reason| OWN_WORDS.contains(&reason)) {
+        return (brief(message, most), Vec::new());
+    }
     let mut parts = message.split(COMMAND);
     let (mut told, mut commands) = (parts.next().unwrap_or_default().to_owned(), Vec::new());
     for part in parts {
         let end = ["; ", ". "].iter().filter_map(|stop| part.find(stop)).min().unwrap_or(part.len());
         let (arguments, rest) = part.split_at(end);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || " ./,=_:-".contains(c);
-        if arguments.contains(" vidra.dev/") && arguments.chars().all(is_plain) {
+        if is_own_form(arguments) {
             let clause = [". ", "; ", ", "]
                 .iter()
                 .filter_map(|stop| told.rsplit(stop).next())
@@ -218,7 +250,22 @@ mod tests {
         ] {
             let of = |(when, run): (&str, &str)| Command { when: when.to_owned(), run: run.to_owned() };
             let commands: Vec<_> = commands.into_iter().map(of).collect();
-            assert_eq!(without_commands(&message, 30), (told.to_owned(), commands), "{message}");
+            let held = without_commands(&message, "RemovalHeld", 30);
+            assert_eq!(held, (told.to_owned(), commands), "{message}");
+            // Whose words these are nobody knows.
+            for reason in ["ObjectFailed", "ListFailed", "AnyOther", ""] {
+                assert_eq!(without_commands(&message, reason, 30), (brief(&message, 30), Vec::new()));
+            }
+        }
+        for arguments in [
+            "vidraresource --all -n team-a vidra.dev/approve-removal=1",
+            "vidraresource shop -A vidra.dev/approve-removal=1",
+            "vidraresource shop --kubeconfig=/tmp/x vidra.dev/approve-removal=1",
+            "vidraresource shop bank vidra.dev/approve-removal=1",
+            "vidraresource shop vidra.dev/approve-removal=",
+            "vidraresource shop vidra.dev/a=1 vidra.dev/b=2",
+        ] {
+            assert!(!is_own_form(arguments), "{arguments}");
         }
         let twice = (0..24).map(|nth| Command { when: format!("as {nth}"), run: format!("run {}", nth / 2) });
         let lines = command_lines(twice);

@@ -24,7 +24,10 @@ pub use progress::left;
 pub use reason::{Reason, StatusReason};
 pub use removing::{Going, going, is_out_of_reach, removing};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, is_held, resource_status};
-pub use target::{Delivery, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status, tells_the_same};
+pub use target::{
+    Delivery, TORN_DOWN, TargetFacts, is_revoked, is_torn_down, target_status, tells_other_words,
+    tells_the_same,
+};
 pub use unproven::{KindCount, Unproven, by_kind};
 pub use unready::{Unready, failed};
 pub use without_lists::WithoutLists;

@@ -11,7 +11,10 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::Inventory,
-    status::{Delivery, Reason, TargetFacts, Unproven, Unready, left, target_status, tells_the_same},
+    status::{
+        Delivery, Reason, TargetFacts, Unproven, Unready, left, target_status, tells_other_words,
+        tells_the_same,
+    },
 };
 
 use super::{
@@ -95,6 +98,7 @@ pub(super) async fn publish(
     let news = match rules_are_news || told.as_ref() != Some(&status) {
         false => News::Nothing,
         true if !rules_are_news && tells_the_same(Some(before), Some(&status)) => News::Values,
+        true if !rules_are_news && tells_other_words(before, &status) => News::Values,
         true if !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 => News::Followed,
         true => News::Lasting,
     };

@@ -49,6 +49,29 @@ struct Note {
     text: String,
     /// See [`vidra_core::health::Verdict::grounds`].
     grounds: u32,
+    /// When a text of these grounds was news last, and whether this one was.
+    told: (Instant, bool),
+}
+
+/// A text that alone is another is news so long after the last: whoever moves one all the time is not followed.
+const TEXT_REST: Duration = Duration::from_secs(60);
+
+impl Note {
+    /// What follows this one, where the text is this now, for the same reason.
+    fn followed_by(self: &Arc<Self>, text: &str) -> Arc<Self> {
+        let (at, is_told) = self.told;
+        let rests = at.elapsed() < TEXT_REST;
+        if self.text == text && (is_told || rests) {
+            return self.clone();
+        }
+        let told = if rests { (at, false) } else { (Instant::now(), true) };
+        Arc::new(Self { text: text.to_owned(), grounds: self.grounds, told })
+    }
+
+    /// The same while it is no news.
+    fn mark(&self) -> (u32, Instant) {
+        (self.grounds, self.told.0)
+    }
 }
 
 /// A verdict that ends, for it only waits for what the object may come to say.
@@ -81,14 +104,14 @@ impl Assessment {
         let unproven = verdict.is_unproven(live, &by.facts);
         let note = (status != HealthStatus::Current).then(|| {
             let grounds = verdict.grounds(live);
-            Arc::new(Note { text: verdict.health.message, grounds })
+            Arc::new(Note { text: verdict.health.message, grounds, told: (by.now, true) })
         });
         let (turned, done) = (false, is_done(live));
         Self { status, turned, done, unread, unusable, suspended, unproven, note, wait }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is
-    /// no news.
+    /// news once a minute.
     pub(super) fn after(mut self, before: Option<&Self>, same: bool) -> Self {
         let Some(before) = before else { return self };
         let before = before.at(Instant::now(), Told::default());
@@ -96,11 +119,14 @@ impl Assessment {
         if same && before.opens() && !before.unread && !mutants::is(Mutant::TurnedCloses) {
             self.set_turned();
         }
-        let grounds = |judged: &Self| judged.note.as_ref().map(|note| note.grounds);
         let was_on_its_way = before.status == HealthStatus::InProgress;
-        // What recovers is not told.
-        if grounds(&self) == grounds(before) || self.is_failing() && was_on_its_way {
-            self.note = before.note.clone();
+        match (&self.note, &before.note) {
+            (Some(now), Some(then)) if now.grounds == then.grounds => {
+                self.note = Some(then.followed_by(&now.text));
+            }
+            // What recovers is not told.
+            (_, then) if self.is_failing() && was_on_its_way => self.note.clone_from(then),
+            _ => {}
         }
         self
     }
@@ -194,8 +220,9 @@ impl Assessment {
     pub(super) fn is_news(&self, before: &Self) -> bool {
         let now = Instant::now();
         let (now, then) = (self.at(now, Told::default()), before.at(now, Told::default()));
-        let says = |one: &Self| (one.status, one.turned, one.done, one.suspended, one.unproven);
-        (says(now), now.note()) != (says(then), then.note())
+        let mark = |one: &Self| one.note.as_ref().map(|note| note.mark());
+        let says = |one: &Self| (one.status, one.turned, one.done, one.suspended, one.unproven, mark(one));
+        says(now) != says(then)
             || self.unread && !before.unread
             // Nothing else tells when it has failed.
             || now.is_failing() && !then.is_failing()

@@ -509,33 +509,48 @@ fn who_declares_an_object_of_a_kind_that_is_not_known_now_has_not_dropped_it() {
     }
 }
 
-/// A Certificate of another's, of which cert-manager says this.
+/// A Certificate that bears the owner's label, of which cert-manager says this.
 fn certificate(version: u64, conditions: &Value) -> Live {
+    let labels = json!({owner().label_key(): "", "vidra.dev/hub": "h1"});
     Live::from(json!({
-        "metadata": {"name": "web", "namespace": NAMESPACE, "uid": "u1", "resourceVersion": version.to_string()},
+        "metadata": {"name": "web", "namespace": NAMESPACE, "uid": "u1", "resourceVersion": version.to_string(),
+            "labels": labels},
         "status": {"conditions": conditions},
     }))
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_judged_by_the_rule_of_its_kind_and_a_text_alone_is_no_news() {
+async fn an_object_is_judged_by_the_rule_of_its_kind_and_a_text_alone_is_news_once_a_minute() {
     let (records, gvk) = (records(), Gvk::new("cert-manager.io", "v1", "Certificate"));
     let key = ObjectKey::new(&gvk, NAMESPACE, "web");
     let says = |version, issuing: (&str, &str), message: &str| {
         let ready = json!({"type": "Ready", "status": "False", "reason": "DoesNotExist", "message": message});
         let conditions = json!([{"type": "Issuing", "status": issuing.0, "reason": issuing.1}, ready]);
-        records.fold(&gvk, certificate(version, &conditions), Source::Watch);
-        records.health(&owner(), &key).unwrap()
+        let is_news = !records.fold(&gvk, certificate(version, &conditions), Source::Watch).is_empty();
+        (records.health(&owner(), &key).unwrap(), is_news)
     };
-    let asks = says(1, ("True", "DoesNotExist"), "asks the issuer").clone();
-    assert_eq!(asks, (HealthStatus::InProgress, Some("asks the issuer".to_owned())));
-    assert_eq!(says(2, ("True", "DoesNotExist"), "asks it again"), asks, "a text moves by itself");
-    assert_eq!(says(3, ("False", "Failed"), "the issuer refuses it"), asks, "it may recover");
+    let (asks, issuing) =
+        (|text: &str| (HealthStatus::InProgress, Some(text.to_owned())), ("True", "DoesNotExist"));
+    assert_eq!(says(1, issuing, "asks the issuer").0, asks("asks the issuer"));
+    assert_eq!(says(2, issuing, "asks it again"), (asks("asks it again"), false), "it moves by itself");
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert_eq!(says(3, issuing, "asks it again"), (asks("asks it again"), false));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(says(4, issuing, "asks it again"), (asks("asks it again"), true), "it was not told");
+    assert_eq!(says(5, issuing, "asks it again"), (asks("asks it again"), false));
+    assert_eq!(says(6, issuing, "waits"), (asks("waits"), false));
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(says(7, issuing, "asks no more"), (asks("asks no more"), true));
+    assert_eq!(
+        says(8, ("False", "Failed"), "the issuer refuses it").0,
+        asks("asks no more"),
+        "it may recover"
+    );
     tokio::time::advance(Duration::from_secs(30)).await;
     let failed = records.health(&owner(), &key).unwrap();
     assert_eq!(failed, (HealthStatus::Failed, Some("the issuer refuses it".to_owned())));
     let ready = json!([{"type": "Ready", "status": "True", "reason": "Ready"}]);
-    records.fold(&gvk, certificate(4, &ready), Source::Watch);
+    records.fold(&gvk, certificate(9, &ready), Source::Watch);
     assert_eq!(records.health(&owner(), &key), Some((HealthStatus::Current, None)));
 }
 

@@ -228,7 +228,7 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
         }
     }
     let words = format!("{}, {targets} targets: {}", ready.reason, ready.message);
-    let (words, commands) = without_commands(&words, 600);
+    let (words, commands) = without_commands(&words, &ready.reason, 600);
     let stalled = find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True");
     let moves = match reason {
         Some(Reason::Progressing | Reason::TargetsWaiting) => !stalled,

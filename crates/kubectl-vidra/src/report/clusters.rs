@@ -19,8 +19,9 @@ pub fn text(members: &[MemberCluster], wide: bool, now: Timestamp) -> String {
     }
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|member| member.metadata.name.clone());
-    let ready = members.iter().map(|member| found(member, READY, |ready| ready.message.clone()));
-    let commands = ready.filter(|_| wide).flat_map(|message| without_commands(&message, 300).1);
+    let conditions = members.iter().filter_map(|member| find(&member.status.as_ref()?.conditions, READY));
+    let commands =
+        conditions.filter(|_| wide).flat_map(|ready| without_commands(&ready.message, &ready.reason, 300).1);
     let commands = command_lines(commands);
     let rows = members.into_iter().map(|member| {
         let name = member.metadata.name.clone().unwrap_or_default();
@@ -43,7 +44,7 @@ pub fn text(members: &[MemberCluster], wide: bool, now: Timestamp) -> String {
                 condition(member, CREDENTIALS_VALID),
                 condition(member, IDENTITY_CONFIRMED),
                 labels.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
-                found(member, READY, |ready| without_commands(&ready.message, 300).0),
+                found(member, READY, |ready| without_commands(&ready.message, &ready.reason, 300).0),
             ]);
         }
         row.iter().map(|cell| brief(cell, 400)).collect()

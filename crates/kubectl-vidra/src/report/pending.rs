@@ -98,11 +98,12 @@ fn wish(resource: &VidraResource, target: &VidraTarget, selected: bool) -> Vec<S
         Some(TargetState::Ready | TargetState::Unknown) => return wishes,
         Some(state) => {
             let mut told = format!("{state:?}");
+            let own = status.reason.clone().unwrap_or_default();
             if let Some(reason) = status.reason.filter(|reason| *reason != told) {
                 told.push_str(&format!(", {reason}"));
             }
             if let Some(message) = status.message {
-                told.push_str(&format!(": {}", without_commands(&message, 300).0));
+                told.push_str(&format!(": {}", without_commands(&message, &own, 300).0));
             }
             told
         }
@@ -119,7 +120,7 @@ fn held(resource: &VidraResource) -> String {
         text.push_str(&format!(
             "! stalled, {}: {}\n",
             brief(&stalled.reason, 80),
-            without_commands(&stalled.message, 600).0
+            without_commands(&stalled.message, &stalled.reason, 600).0
         ));
     } else if resource.spec.suspend {
         text.push_str("! suspended: nothing is done until spec.suspend is false\n");

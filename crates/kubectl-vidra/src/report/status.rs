@@ -10,7 +10,7 @@ use vidra_api::{
     Condition, Desired, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource, VidraTarget,
     find,
 };
-use vidra_core::status::{Standing, going, removing};
+use vidra_core::status::{Reason, Standing, going, removing};
 
 use super::change;
 use crate::text::{Command, age, age_or_dash, brief, command_lines, count, names, without_commands};
@@ -55,12 +55,13 @@ pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now
 pub fn commands(resource: Option<&VidraResource>, targets: &[&VidraTarget]) -> Vec<Command> {
     let conditions = resource.and_then(|resource| resource.status.as_ref()).map(|status| &status.conditions);
     let own = [READY, STALLED].into_iter().filter_map(|kind| find(conditions?, kind));
-    let own = own.map(|condition| condition.message.as_str());
+    let own = own.map(|condition| (condition.message.as_str(), condition.reason.as_str()));
     let theirs = targets.iter().filter_map(|target| target.status.as_ref()).flat_map(|status| {
-        let removing = status.removing.as_ref().and_then(|removing| removing.message.as_deref());
-        status.message.as_deref().into_iter().chain(removing)
+        let removing = status.removing.as_ref();
+        let removing = removing.and_then(|removing| Some((removing.message.as_deref()?, &*removing.reason)));
+        status.message.as_deref().zip(status.reason.as_deref()).into_iter().chain(removing)
     });
-    own.chain(theirs).flat_map(|message| without_commands(message, MESSAGE_MAX).1).collect()
+    own.chain(theirs).flat_map(|(message, reason)| without_commands(message, reason, MESSAGE_MAX).1).collect()
 }
 
 /// What somebody should know of what is declared, and what keeps nothing from being Ready.
@@ -137,7 +138,7 @@ fn still_going(targets: &[&VidraTarget]) -> Option<String> {
     let all: Vec<_> =
         targets.iter().filter_map(|target| Some((target.spec.cluster.as_str(), going(target)?))).collect();
     let (_, _, message) = removing(all.iter().map(|(cluster, going)| (*cluster, going)));
-    (!message.is_empty()).then(|| without_commands(&message, 2 * MESSAGE_MAX).0)
+    (!message.is_empty()).then(|| without_commands(&message, Reason::RemovalHeld.as_str(), 2 * MESSAGE_MAX).0)
 }
 
 fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> String {
@@ -167,7 +168,7 @@ fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> S
         text.push_str(", stalled");
     }
     if ready.status != "True" {
-        text.push_str(&format!(": {}", without_commands(&ready.message, MESSAGE_MAX).0));
+        text.push_str(&format!(": {}", without_commands(&ready.message, &ready.reason, MESSAGE_MAX).0));
     }
     crate::text::clean(&text)
 }
@@ -202,7 +203,7 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
     if rank(target, wanted) != WELL
         && let Some(message) = &status.message
     {
-        text.push_str(&format!(": {}", without_commands(message, MESSAGE_MAX).0));
+        text.push_str(&format!(": {}", without_commands(message, &reason, MESSAGE_MAX).0));
     }
     crate::text::clean(&text)
 }

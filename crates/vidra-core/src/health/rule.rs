@@ -285,9 +285,12 @@ impl Rule {
                 Err(Stop::Costly(why)) => return too_costly(why),
             }
         }
-        let waits =
-            Health::in_progress("HealthCheckNotMet", "No expression of the kind's health rule is true");
-        self.phrase(waits, &view)
+        let says = match live.get("status").and_then(Value::as_object).is_none_or(|status| status.is_empty())
+        {
+            true => "It has no status yet; see whether its controller runs in the member",
+            false => "No expression of the kind's health rule is true",
+        };
+        self.phrase(Health::in_progress("HealthCheckNotMet", says), &view)
     }
 
     /// With the rule's own words, where it has some.

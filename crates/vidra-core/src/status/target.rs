@@ -240,6 +240,27 @@ pub fn tells_the_same(before: Option<&VidraTargetStatus>, now: Option<&VidraTarg
     before == now || before.map(without) == now.map(without)
 }
 
+/// Nothing is another but how objects that are not well describe that themselves.
+pub fn tells_other_words(before: &VidraTargetStatus, now: &VidraTargetStatus) -> bool {
+    let is_of_health = matches!(
+        Reason::of(now),
+        Some(
+            Reason::ObjectsProgressing
+                | Reason::ObjectFailed
+                | Reason::HealthCheckTimeout
+                | Reason::WaitingForWave
+                | Reason::WaitingForObject
+        )
+    );
+    let without = |status: &VidraTargetStatus| {
+        let mut status = VidraTargetStatus { message: None, ..status.clone() };
+        status.unready.iter_mut().for_each(|one| one.note = None);
+        status.conditions.iter_mut().for_each(|condition| condition.message.clear());
+        status
+    };
+    is_of_health && tells_the_same(Some(&without(before)), Some(&without(now)))
+}
+
 /// The member is free of this target, as of its current generation.
 pub fn is_torn_down(target: &VidraTarget) -> bool {
     let generation = target.metadata.generation.unwrap_or_default();
@@ -567,6 +588,23 @@ pub(super) mod tests {
             let status = target_status(&before, &TargetFacts { found, compared, ..facts(delivery, 5) });
             assert_eq!((status.drift, status.state), (Some(drift), Some(state)), "{case}");
         }
+    }
+
+    #[test]
+    fn other_words_of_an_object_are_told_apart_from_all_else() {
+        let says = |words: &str, health, delivery| {
+            let unready = unready::tests::one_that_says("web", health, words);
+            target_status(&VidraTargetStatus::default(), &TargetFacts { unready, ..facts(delivery, 1) })
+        };
+        let way = HealthStatus::InProgress;
+        let first = says("asks", way, Delivery::Applied);
+        assert!(tells_other_words(&first, &says("asks again", way, Delivery::Applied)));
+        assert!(!tells_other_words(&first, &says("asks", HealthStatus::Failed, Delivery::Applied)));
+        let refused = |words: &str| {
+            let why = Delivery::Failed { reason: Reason::Invalid, message: words.to_owned(), stalled: true };
+            says("asks", way, why)
+        };
+        assert!(!tells_other_words(&refused("no"), &refused("never")), "the words are the hub's");
     }
 
     #[test]

@@ -182,8 +182,12 @@ pub(super) mod tests {
 
     /// A Deployment of the shop alone.
     pub(in crate::status) fn one(name: &str, health: HealthStatus) -> Unready {
+        one_that_says(name, health, "for a reason")
+    }
+
+    pub(in crate::status) fn one_that_says(name: &str, health: HealthStatus, words: &str) -> Unready {
         let mut unready = Unready::default();
-        unready.add(&key(name), health, Some("for a reason"), WaitFor::Health);
+        unready.add(&key(name), health, Some(words), WaitFor::Health);
         unready
     }
 

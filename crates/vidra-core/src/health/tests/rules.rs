@@ -304,6 +304,11 @@ fn the_words_of_a_rule_are_told_without_what_moves() {
     for none in [json!(null), json!(""), json!(7)] {
         assert_eq!(told(none), "No expression of the kind's health rule is true");
     }
+    for status in [json!(null), json!({})] {
+        let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": status});
+        let message = judge(&live, &set, &Facts::default()).health.message;
+        assert_eq!(message, "It has no status yet; see whether its controller runs in the member");
+    }
 }
 
 #[test]
