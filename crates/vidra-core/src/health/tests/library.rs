@@ -123,3 +123,18 @@ fn a_rule_without_a_source_or_cases_and_a_wrong_case_are_told() {
     let none = RuleSet::new(Arc::default(), Arc::default(), Arc::new(Rules::default()));
     assert!(wrong("x", 0, &rule, &none).join("\n").contains("no case is decided by a rule"));
 }
+
+#[test]
+fn a_route_with_as_many_parents_as_it_may_have_is_judged_within_the_bound_of_steps() {
+    let parents: Vec<_> =
+        (0..32).map(|nth| json!({"name": "shop", "sectionName": format!("listener-{nth}")})).collect();
+    let condition = |kind| json!({"type": kind, "status": "True", "observedGeneration": 1});
+    let conditions: Vec<_> = ["A", "B", "C", "D", "E", "F", "ResolvedRefs", "Accepted"].map(condition).into();
+    let answers: Vec<_> =
+        parents.iter().rev().map(|parent| json!({"parentRef": parent, "conditions": conditions})).collect();
+    let route = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"namespace": "a", "generation": 1}, "spec": {"parentRefs": parents},
+        "status": {"parents": answers}});
+    let health = judge(&route, &library::rule_set(), &Facts::default()).health;
+    assert_eq!(health.status, HealthStatus::Current, "{}", health.message);
+}
