@@ -267,8 +267,8 @@ impl Walk {
             false => self.drop_fleet_rules().await,
         }
         run_well(&self.world).await;
-        // From then on no other rule counts.
-        sleep(RULES_LAG + Duration::from_secs(5)).await;
+        // From then on sight is clear, and no other rule counts.
+        sleep(CLEARS_WITHIN + RULES_LAG).await;
         let says = Words {
             own: pick(chance, &[Word::Late, Word::Failed, Word::Silent, Word::Silent]),
             ..Words::WELL
