@@ -142,7 +142,7 @@ fn facts<'a>(
     let settled = SettledObjects::of(&desired.wants, known);
     let Healths { ready, suspended, unproven, unready } = session
         .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, &status, known));
-    if session.is_some() {
+    if let Some(unproven) = &unproven {
         ctx.hub.state.lock().note_unproven(ctx.key, unproven.kinds());
     }
     let leaving = ctx.target.spec.desired != Wish::Present;
@@ -210,8 +210,8 @@ struct Healths {
     ready: i64,
     /// How many of these are suspended.
     suspended: i64,
-    /// Those of them of which nothing shows it.
-    unproven: Unproven,
+    /// Those of them of which nothing shows it; `None`: that is not known of all yet.
+    unproven: Option<Unproven>,
     /// Declared ones that are not healthy.
     unready: Unready,
 }
@@ -226,8 +226,8 @@ fn healths(
     known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
 ) -> Healths {
     let owner = ctx.owner_hash(ctx.key);
-    let Healths { mut ready, mut suspended, mut unproven, mut unready } = Healths::default();
-    let mut unproved = BTreeMap::new();
+    let Healths { mut ready, mut suspended, mut unready, .. } = Healths::default();
+    let (mut unproven, mut unproved) = (Some(Unproven::default()), BTreeMap::new());
     let wait_for =
         |key| desired.objects.get(key).map_or(WaitFor::Health, |declared| declared.directives.wait_for);
     let mut ends: Option<Duration> = None;
@@ -235,11 +235,12 @@ fn healths(
         _ if status.drift.gone.contains(key) => unready.add_left(key),
         Some(seen) => {
             ends = ends.into_iter().chain(seen.ends).min();
+            unproven = unproven.take().filter(|_| seen.unproven.is_some());
             match seen.health.is_well() {
                 true if seen.proof => {
                     ready += 1;
                     suspended += i64::from(seen.suspended);
-                    if seen.unproven {
+                    if let Some(unproven) = unproven.as_mut().filter(|_| seen.unproven == Some(true)) {
                         unproven.add(key);
                     }
                 }

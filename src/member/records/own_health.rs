@@ -39,8 +39,8 @@ pub(super) struct Standing<'a> {
     done: bool,
     /// It is stopped.
     pub(super) suspended: bool,
-    /// It is healthy, and nothing shows it.
-    pub(super) unproven: bool,
+    /// See [`super::record::Seen::unproven`].
+    pub(super) unproven: Option<bool>,
     pub(super) note: Option<&'a str>,
     /// How long that holds, if nothing changes.
     pub(super) ends: Option<Duration>,
@@ -57,6 +57,7 @@ impl<'a> Standing<'a> {
                 status: HealthStatus::Current,
                 opens: judged.turned,
                 done: judged.done,
+                unproven: Some(false),
                 note: None,
                 ..Self::not_yet(NOT_JUDGED)
             },
@@ -65,7 +66,7 @@ impl<'a> Standing<'a> {
                 opens: judged.opens(),
                 done: judged.done,
                 suspended: judged.suspended,
-                unproven: judged.unproven,
+                unproven: (!judged.unread).then_some(judged.unproven),
                 note: judged.note(),
                 ends: judged.ends(now),
             },
@@ -78,7 +79,7 @@ impl<'a> Standing<'a> {
             opens: false,
             done: false,
             suspended: false,
-            unproven: false,
+            unproven: None,
             note: Some(note),
             ends: None,
         }

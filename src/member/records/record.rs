@@ -44,8 +44,8 @@ pub struct Seen<'a> {
     pub health: HealthStatus,
     /// It is stopped.
     pub suspended: bool,
-    /// It is healthy, and nothing shows it.
-    pub unproven: bool,
+    /// It is healthy, and nothing shows it; `None`: it is not judged by all that there is to know yet.
+    pub unproven: Option<bool>,
     /// Why it is not current; for people.
     pub note: Option<&'a str>,
     /// How long that holds, if nothing changes: it is only waited so long for what the object may come to say.

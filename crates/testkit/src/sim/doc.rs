@@ -62,7 +62,7 @@ impl Doc {
 
     /// Is the live object as declared but for what is spared, and healthy?
     pub fn is_met_by(&self, live: &Value, spared: &[Path]) -> bool {
-        self.is_held_by(live, spared) && is_current(&self.body, live)
+        self.is_held_by(live, spared) && is_current(live)
     }
 
     /// Is it as declared but for what is spared?
@@ -132,14 +132,14 @@ pub fn holds(declared: &Value, live: &Value) -> bool {
 
 /// Does it do its work, as docs/reference/health.md has it, told apart from the hub's own rules? What is being
 /// deleted does not. Kinds that run nothing do from the start.
-fn is_current(declared: &Value, live: &Value) -> bool {
+fn is_current(live: &Value) -> bool {
     if !live["metadata"]["deletionTimestamp"].is_null() {
         return false;
     }
     match live["kind"].as_str() {
         Some("Deployment") => is_rolled_out(live, &["updatedReplicas", "availableReplicas"]),
         Some("StatefulSet") => is_rolled_out(live, &["replicas", "updatedReplicas", "readyReplicas"]),
-        Some("Job") => is_at_work(declared, live),
+        Some("Job") => is_at_work(live),
         _ => true,
     }
 }
@@ -151,8 +151,8 @@ fn is_rolled_out(live: &Value, counts: &[&str]) -> bool {
         && counts.iter().all(|count| status[*count].as_i64().unwrap_or_default() >= wanted)
 }
 
-/// A Job has begun, and has not failed; one that is suspended is well only where it is declared so.
-fn is_at_work(declared: &Value, live: &Value) -> bool {
+/// A Job has begun, and has not failed, or is suspended.
+fn is_at_work(live: &Value) -> bool {
     let status = &live["status"];
     let is = |condition: &str| {
         let mut all = status["conditions"].as_array().into_iter().flatten();
@@ -161,10 +161,7 @@ fn is_at_work(declared: &Value, live: &Value) -> bool {
     if is("Failed") || is("Complete") {
         return !is("Failed");
     }
-    match is("Suspended") && live["spec"]["suspend"] == true {
-        true => declared["spec"]["suspend"] == true,
-        false => !status["startTime"].is_null(),
-    }
+    is("Suspended") && live["spec"]["suspend"] == true || !status["startTime"].is_null()
 }
 
 #[cfg(test)]
@@ -178,7 +175,7 @@ mod tests {
         let of = |kind: &str, status: Value| {
             let mut live = json!({"kind": kind, "metadata": {"generation": 2}, "spec": {"replicas": 2}});
             live["status"] = status;
-            is_current(&json!({}), &live)
+            is_current(&live)
         };
         let deployment = |seen: u8, updated: u8, available: u8| {
             let status = json!({"observedGeneration": seen, "updatedReplicas": updated, "availableReplicas": available});
@@ -195,20 +192,17 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_current_from_its_start_until_it_fails_and_while_it_rests_only_as_declared() {
-        let of = |declared: Value, suspend: bool, conditions: &[&str], started: bool| {
+    fn a_job_is_current_from_its_start_until_it_fails_and_while_it_rests() {
+        let of = |suspend: bool, conditions: &[&str], started: bool| {
             let conditions: Vec<_> =
                 conditions.iter().map(|one| json!({"type": one, "status": "True"})).collect();
             let started = if started { json!("2026-01-01T00:00:00Z") } else { Value::Null };
             let status = json!({"startTime": started, "conditions": conditions});
             let live = json!({"kind": "Job", "spec": {"suspend": suspend}, "status": status});
-            is_current(&declared, &live)
+            is_current(&live)
         };
-        let (plain, rests) = (json!({"spec": {}}), json!({"spec": {"suspend": true}}));
-        assert!(!of(plain.clone(), false, &[], false) && of(plain.clone(), false, &[], true));
-        assert!(
-            of(plain.clone(), false, &["Complete"], true) && !of(plain.clone(), false, &["Failed"], true)
-        );
-        assert!(!of(plain, true, &["Suspended"], true) && of(rests, true, &["Suspended"], false));
+        assert!(!of(false, &[], false) && of(false, &[], true));
+        assert!(of(false, &["Complete"], true) && !of(false, &["Failed"], true));
+        assert!(of(true, &["Suspended"], false) && !of(false, &["Suspended"], false));
     }
 }

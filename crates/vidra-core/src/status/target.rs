@@ -94,8 +94,8 @@ pub struct TargetFacts<'a> {
     pub ready: i64,
     /// Of these, suspended.
     pub suspended: i64,
-    /// Of the healthy ones, those of which nothing shows it.
-    pub unproven: Unproven,
+    /// Of the healthy ones, those of which nothing shows it. `None`: that is not known of all yet.
+    pub unproven: Option<Unproven>,
     /// What is otherwise than it was delivered, detected now. `None`: nobody asks.
     pub found: Option<Vec<Change>>,
     /// What was repaired since the status before, with the time.
@@ -148,7 +148,8 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     );
     if known {
         (status.objects, status.ready) = (facts.objects, facts.ready);
-        (status.suspended, status.unproven) = (facts.suspended, facts.unproven.entry());
+        status.suspended = facts.suspended;
+        status.unproven = facts.unproven.as_ref().map_or(status.unproven.take(), Unproven::entry);
         (status.unready, status.unready_total) = (facts.unready.entries(), facts.unready.total());
         status.removing = facts.removing.clone().map(|removing| RemovingObjects {
             message: removing.message.map(|message| clip(&message, MESSAGE_MAX)),
@@ -370,7 +371,7 @@ pub(super) mod tests {
             objects: 2,
             ready: 2,
             suspended: 0,
-            unproven: Unproven::default(),
+            unproven: Some(Unproven::default()),
             found: Some(Vec::new()),
             undone: Vec::new(),
             changes_max: 100,
@@ -410,6 +411,30 @@ pub(super) mod tests {
         assert_eq!((after.objects, after.revision.as_deref(), after.since), (2, Some("r1"), Some(at(50))));
         let leaving = target_status(&before, &TargetFacts { leaving: true, ..facts(silent, 50) });
         assert_eq!(leaving.state, Some(TargetState::Terminating));
+    }
+
+    #[test]
+    fn how_many_are_unproven_stands_until_that_is_known_and_is_nobodys_but_a_readers() {
+        let of = |unproven| TargetFacts { unproven, ..facts(Delivery::Applied, 10) };
+        let mut one = Unproven::default();
+        let gvk = crate::object::Gvk::new("example.com", "v1", "Widget");
+        one.add(&crate::object::ObjectKey::new(&gvk, "shop", "a"));
+        let none = target_status(&VidraTargetStatus::default(), &of(Some(Unproven::default())));
+        let first = target_status(&none, &of(Some(one)));
+        assert_eq!(
+            (none.unproven.clone(), first.unproven.as_ref().map(|told| told.objects)),
+            (None, Some(1))
+        );
+        assert!(first != none && tells_the_same(Some(&none), Some(&first)));
+        assert_eq!(
+            target_status(&first, &of(None)),
+            first,
+            "a process that has just begun knows nothing yet"
+        );
+        let silent = Delivery::Unreachable { reason: Reason::NoAnswer, message: String::new() };
+        let lost = target_status(&first, &TargetFacts { delivery: silent, ..of(Some(Unproven::default())) });
+        assert_eq!(lost.unproven, first.unproven);
+        assert_eq!(target_status(&first, &TargetFacts { leaving: true, ..of(None) }).unproven, None);
     }
 
     #[test]

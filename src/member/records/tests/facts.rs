@@ -131,8 +131,15 @@ fn what_says_nothing_is_not_current_before_it_is_known_what_its_crd_declares() {
     records.fold(&widget(), silent(1), Source::Watch);
     assert_eq!(records.unread(), BTreeSet::from([widget()]));
     assert_eq!(says(&records).1.as_deref(), Some("It has not been judged by what its CRD declares yet"));
+    let unproven = |records: &Records| {
+        let (mut unproven, key) = (None, ObjectKey::new(&widget(), NAMESPACE, "one"));
+        records.healths(&owner(), [&key].into_iter(), |_, seen| unproven = seen.unwrap().unproven);
+        unproven
+    };
+    assert_eq!(unproven(&records), None);
     records.set_told(&owner(), true, BTreeSet::new());
     assert_eq!(says(&records).0, HealthStatus::Current, "what is not known yet takes nothing back");
+    assert_eq!(unproven(&records), None, "nor is it counted");
     records.set_told(&owner(), false, BTreeSet::new());
 
     let column = vec!["status".to_owned(), "phase".to_owned()];
@@ -145,6 +152,10 @@ fn what_says_nothing_is_not_current_before_it_is_known_what_its_crd_declares() {
         records.view(&owner(), &key, &desired()).unwrap().current
     };
     assert_eq!((says(&records).0, opens(&records)), (HealthStatus::InProgress, false));
+    records.fold(&widget(), one(2, 1, "00", "Odd"), Source::Watch);
+    assert_eq!((says(&records).0, unproven(&records)), (HealthStatus::Current, Some(true)));
+    records.fold(&widget(), one(3, 1, "00", "Running"), Source::Watch);
+    assert_eq!(unproven(&records), Some(false));
 }
 
 /// Records that judge widgets by a rule of the owner's own.
