@@ -47,10 +47,8 @@ impl Records {
         }
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
-        if matches!(source, Source::Beside(_)) && before.is_none() && !mutants::is(Mutant::BesideBringsBack) {
-            return Vec::new();
-        }
-        if before.is_some_and(|before| before.outdates(resource_version, source)) {
+        let tells_of_none = matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack);
+        if before.map_or(tells_of_none, |before| before.outdates(resource_version, source)) {
             return inner.overtake(&key, source).into_iter().collect();
         }
         inner.folds += 1;
