@@ -348,7 +348,7 @@ fn what_never_has_a_status_is_ready_after_a_while_and_stays_so_over_a_restart() 
 
 #[test]
 fn what_counts_as_healthy_and_shows_nothing_is_counted_and_three_are_named() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let mut manifest = object(&WIDGET.crd()) + &object(&config_map_in("", "settings", "one"));
@@ -380,6 +380,13 @@ fn what_counts_as_healthy_and_shows_nothing_is_counted_and_three_are_named() {
         WIDGET.set(&world, &alice, "a", json!({"users": 3})).await;
         world.look("shop", "1", 1).await;
         assert_eq!(world.writes_to(&target, "hub", &mark), [], "nothing is told that is known");
+
+        let before = world.target("shop", "berlin").await.unwrap().metadata.resource_version;
+        world.restart_hub().await;
+        world.when_passes(2).await;
+        world.ready("shop").await;
+        let now = world.target("shop", "berlin").await.unwrap().metadata.resource_version;
+        assert_eq!(now, before, "a restart writes nothing");
         world.end().await;
         WIDGET.clear(&alice).await;
     });
