@@ -213,10 +213,7 @@ impl Index {
             generation: new["metadata"]["generation"].as_i64().unwrap_or_default(),
             spec: spec.clone(),
         };
-        let aims = self.aims.entry((target.resource.clone(), target.cluster.clone())).or_default();
-        if aims.last().is_none_or(|(_, last)| last.spec != aim.spec) {
-            aims.push((now, aim));
-        }
+        self.note_aim(&target, aim, now);
         let before = self.targets.get(&name);
         let wish = |of: &Target| (of.present, of.namespace.clone(), of.revision.clone(), of.inputs.clone());
         if let Some(before) = before.filter(|before| wish(before) == wish(&target)) {
@@ -243,6 +240,13 @@ impl Index {
         let keeps = self.keeps(&target, spec);
         self.note_keeping(&target, keeps, now);
         self.targets.insert(name, target);
+    }
+
+    fn note_aim(&mut self, target: &Target, aim: Aim, now: Instant) {
+        let aims = self.aims.entry((target.resource.clone(), target.cluster.clone())).or_default();
+        if aims.last().is_none_or(|(_, last)| last.spec != aim.spec) {
+            aims.push((now, aim));
+        }
     }
 
     fn keeps(&self, target: &Target, spec: &Value) -> Keeps {

@@ -221,11 +221,7 @@ impl Judge {
         let spec = self.index.policies(&target.resource, &target.cluster)?;
         let retries = declared.retries() && spec["reconcile"]["retryInterval"].is_null();
         let is_met = |(key, doc): (&Key, &Doc)| self.index.is_as_declared(&target.resource, key, doc);
-        let may_be_late = |key: &Key| {
-            let live = self.index.live(key);
-            live.is_some_and(|live| self.index.standing(&target.resource, key, &live, now).late)
-        };
-        let late = || wanted.iter().any(|one| !is_met(one) || may_be_late(one.0));
+        let late = || wanted.iter().any(|one| !is_met(one) || self.may_be_late(target, one.0, now));
         let live = |is: &dyn Fn(&Value, &Key) -> bool| {
             wanted.keys().any(|key| self.index.live(key).is_some_and(|live| is(&live, key)))
         };
@@ -294,6 +290,12 @@ impl Judge {
             _ => false,
         };
         (!so).then(|| "and that is not so".to_owned())
+    }
+
+    /// Does an object perhaps not work for a target, by what the hub may go by?
+    fn may_be_late(&self, target: &Target, key: &Key, now: Instant) -> bool {
+        let live = self.index.live(key);
+        live.is_some_and(|live| self.index.standing(&target.resource, key, &live, now).late)
     }
 
     /// Another VidraResource declares it no more, and has it all the same, for nothing goes there now; or had it so since then.

@@ -163,8 +163,8 @@ impl Walk {
         match what {
             0..=3 => self.run_rig(&mut chance).await,
             4..=6 => self.edit_rig(&mut chance).await,
-            7 => self.rule_rig(&mut chance).await,
-            8 | 9 => self.weigh(&mut chance).await,
+            7 | 8 => self.rule_rig(&mut chance).await,
+            9 => self.weigh(&mut chance).await,
             10 | 11 => self.rule_fleet(&mut chance).await,
             12 => self.ask_back(&mut chance).await,
             13 => self.load(member).await,
@@ -398,7 +398,9 @@ impl Walk {
         }
         self.patch_resource(RIG, json!({"statusFeedback": feedback()})).await;
         let resource = self.world.resource(RIG).unwrap_or_default();
-        if resource["spec"]["healthCheckExprs"].to_string().contains(BROKEN) {
+        let rules = &resource["spec"]["healthCheckExprs"];
+        // Two that are alike are told again at each interval.
+        if rules.to_string().contains(BROKEN) || !rules[1].is_null() {
             self.patch_resource(RIG, json!({"healthCheckExprs": rule(0, OWN[0])})).await;
         }
         let fleet = self.world.object("hub", "", "configmaps", HUB_NAMESPACE, RULES).unwrap_or_default();
