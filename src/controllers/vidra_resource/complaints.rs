@@ -29,7 +29,11 @@ pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed, selection: &Select
 /// Health rules that cannot be used.
 fn of_health_rules(ctx: &Context<'_>) -> Option<Problem> {
     let rules = own_rules(ctx.hub, ctx.key)?;
-    own::duplicates(&rules.problems).for_each(|told| ctx.warn(Reason::HealthRuleDuplicate, &told));
+    let seen = ctx.resource.status.as_ref().and_then(|status| status.observed_generation);
+    // No condition has it, so once a status speaks of this generation it was told.
+    if seen != ctx.resource.metadata.generation {
+        own::duplicates(&rules.problems).for_each(|told| ctx.warn(Reason::HealthRuleDuplicate, &told));
+    }
     let message = own::complaint(&rules.problems)?;
     Some(Problem { reason: Reason::HealthChecksInvalid, message, stalled: true })
 }

@@ -14,6 +14,7 @@ use crate::{
     limits::{take, wide},
     object, revisions, says,
     settings::settings_at,
+    told,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -157,7 +158,12 @@ fn an_idle_hub_and_one_that_is_started_again_count_the_same_and_write_nothing() 
         let kinds = object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}}))
             + &config_map("settings", "one");
         world.deliver("shop", &all, &kinds).await;
-        world.deliver("other", &["tokyo"], &config_map("other", "one")).await;
+        // Of rules that are alike the first counts, which is told once.
+        let rule =
+            json!({"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": "has(metadata.name)"});
+        let twice = json!({"targets": [{"clusterNames": ["tokyo"]}], "healthCheckExprs": [rule, rule]});
+        world.deliver_with("other", &config_map("other", "one"), twice).await;
+        told(&world, "HealthRuleDuplicate", &["spec.healthCheckExprs[1]"]).await;
         // One that was suspended has its informers until a restart.
         let spec = |suspend: bool| json!({"targets": [{"clusterNames": ["austin"]}], "suspend": suspend});
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
