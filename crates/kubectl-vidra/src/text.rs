@@ -48,7 +48,8 @@ pub struct Command {
 }
 
 /// Reasons whose messages are the hub's own words. What members and their objects say may look like a command, and is none.
-const OWN_WORDS: [Reason; 5] = [
+const OWN_WORDS: [Reason; 6] = [
+    Reason::AnotherCluster,
     Reason::RemovalHeld,
     Reason::HubRestored,
     Reason::IdentityNotConfirmed,

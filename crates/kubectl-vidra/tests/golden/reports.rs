@@ -280,7 +280,7 @@ fn members_are_listed_with_what_is_delivered_to_them() {
     status.last_contact_time = Some(serde_json::from_value(json!("2026-03-01T11:00:00Z")).unwrap());
     for condition in &mut status.conditions {
         condition.status = "False".to_owned();
-        condition.reason = "NoAnswer".to_owned();
+        condition.reason = "AnotherCluster".to_owned();
         condition.message = "another cluster answers (kube-system uid 81d0, joined with 3f9c); nothing is written. If it is meant to replace the old one: kubectl annotate membercluster cairo --overwrite vidra.dev/confirm=81d0".to_owned();
     }
     let mut fresh = member("delhi", "test");
