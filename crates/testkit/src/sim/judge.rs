@@ -55,6 +55,8 @@ pub struct Judge {
     foreign: BTreeSet<String>,
     /// Uids of objects that the hub has let go.
     released: BTreeSet<String>,
+    /// Uids of objects without the hub's label of which no inventory tells since a person has taken it away.
+    untraceable: BTreeSet<String>,
     /// Which uid a life of the hub has read last at a path of a member, and when.
     read: BTreeMap<ReadBy, (String, Instant)>,
     /// When the calls on the hub that write statuses began.
@@ -474,6 +476,7 @@ impl Judge {
         for (key, live) in self.index.all_live().filter(|(_, live)| !labelled(live) && is_applied(live)) {
             let left = self.foreign.contains(uid(live))
                 || self.released.contains(uid(live))
+                || self.untraceable.contains(uid(live))
                 || is_of_another_hub(live);
             if !left && self.index.declared.wanted_since(key).next().is_none() {
                 wrong.push(format!("{} is there without its label, and not wanted", key.join("/")));

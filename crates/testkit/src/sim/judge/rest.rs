@@ -140,6 +140,10 @@ impl Judge {
             key[0] == *cluster && of == resource && !index.knows_uid_of(name, key) && !is_seen(key)
         };
         self.deliveries.forget(is_lost, now);
+        let without = index.all_live().filter(|(key, live)| key[0] == *cluster && !labelled(live));
+        let theirs =
+            without.filter(|(key, live)| appliers(live).contains(&manager) && !index.knows_uid_of(name, key));
+        self.untraceable.extend(theirs.map(|(_, live)| uid(live).to_owned()));
     }
 
     /// A change that the hub made in a member, before it is taken in.
