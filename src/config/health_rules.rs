@@ -14,7 +14,7 @@ use std::{
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{Client, Resource, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, futures::Notified, watch};
 use vidra_api::{
     labels::{HEALTH_RULES, HUB_LABEL},
     names::HubId,
@@ -51,7 +51,9 @@ const TOGETHER: Duration = Duration::from_secs(10);
 /// What holds now. Reading it is cheap.
 #[derive(Debug)]
 pub struct HealthRules {
-    now: watch::Sender<Arc<RuleSet>>,
+    now: Mutex<Arc<RuleSet>>,
+    /// Wakes in the order in which they wait, which that of a channel is not.
+    changes: Notify,
     read: Mutex<Read>,
     lists: Arc<Semaphore>,
     turned: AtomicU64,
@@ -101,7 +103,8 @@ impl Default for HealthRules {
     /// Those that the hub ships.
     fn default() -> Self {
         Self {
-            now: watch::Sender::new(Arc::new(library::rule_set())),
+            now: Mutex::new(Arc::new(library::rule_set())),
+            changes: Notify::new(),
             read: Mutex::default(),
             lists: Arc::new(Semaphore::new(LISTS)),
             turned: AtomicU64::new(0),
@@ -114,12 +117,12 @@ impl Default for HealthRules {
 impl HealthRules {
     /// What holds now.
     pub fn now(&self) -> Arc<RuleSet> {
-        self.now.borrow().clone()
+        self.now.lock().clone()
     }
 
-    /// Tells of each change of what holds.
-    pub fn changes(&self) -> watch::Receiver<Arc<RuleSet>> {
-        self.now.subscribe()
+    /// Ends with the next change of what holds, from this call on.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changes.notified()
     }
 
     /// Waits for a turn at listing objects again because rules have changed: there are few, so that this is behind all
@@ -180,7 +183,8 @@ impl HealthRules {
         if !changed.is_empty() {
             let set = RuleSet::new(Arc::default(), read.fleet.rules.clone(), library::rules());
             let set = set.after(&self.now(), &changed);
-            self.now.send_replace(Arc::new(set));
+            *self.now.lock() = Arc::new(set);
+            self.changes.notify_waiters();
         }
         (changed, faults)
     }
@@ -313,13 +317,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_change_is_told_and_each_lists_in_its_turn() {
         let health = HealthRules::default();
-        let mut changes = health.changes();
-        health.take(&source(ONE, false));
-        assert!(changes.has_changed().unwrap());
-        changes.mark_unchanged();
-        health.take(&source(ONE, false));
-        assert!(!changes.has_changed().unwrap(), "nothing has changed");
         let within = Duration::from_secs(60);
+        let changed = health.changed();
+        health.take(&source(ONE, false));
+        assert!(tokio::time::timeout(within, changed).await.is_ok());
+        let changed = health.changed();
+        health.take(&source(ONE, false));
+        assert!(tokio::time::timeout(within, changed).await.is_err(), "nothing has changed");
         let turns = futures::future::join_all((0..LISTS).map(|_| health.turn())).await;
         assert!(tokio::time::timeout(within, health.turn()).await.is_err(), "each lists in its turn");
         drop(turns);

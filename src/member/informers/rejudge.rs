@@ -13,15 +13,14 @@ const RESTS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_sec
 
 /// Does so until it is dropped.
 pub(super) async fn follow(informers: Arc<Informers>) {
-    let mut changes = informers.health.changes();
     let mut pauses = Pauses::new(RESTS.0, RESTS.1, None);
     loop {
-        changes.mark_unchanged();
+        // Of what changes from here on the round below may know nothing.
+        let changed = informers.health.changed();
         match round(&informers).await {
             None => {
                 tokio::select! {
-                    // Their sender lives as long as the informers.
-                    _ = changes.changed() => {}
+                    () = changed => {}
                     () = informers.relisted.notified() => {}
                 }
                 continue;
