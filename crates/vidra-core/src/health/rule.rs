@@ -285,12 +285,18 @@ impl Rule {
                 Err(Stop::Costly(why)) => return too_costly(why),
             }
         }
-        let says = match live.get("status").and_then(Value::as_object).is_none_or(|status| status.is_empty())
-        {
+        let is_silent = live.get("status").and_then(Value::as_object).is_none_or(|status| status.is_empty());
+        let says = match is_silent && self.reads_status() {
             true => "It has no status yet; see whether its controller runs in the member",
             false => "No expression of the kind's health rule is true",
         };
         self.phrase(Health::in_progress("HealthCheckNotMet", says), &view)
+    }
+
+    fn reads_status(&self) -> bool {
+        let all = self.verdicts.iter().map(|(_, expression)| expression).chain(&self.message);
+        let mut paths = all.flat_map(Expression::paths);
+        paths.any(|path| path.first().is_some_and(|root| root == "status"))
     }
 
     /// With the rule's own words, where it has some.
