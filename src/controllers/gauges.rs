@@ -15,8 +15,11 @@ use crate::{
 pub fn read(hub: &Hub) -> Observed {
     let targets = hub.catalog.every_target();
     let missing = missing(targets.keys(), hub);
-    let (now, contentions) = (hub.clock.now(), hub.state.lock().contentions());
-    let unproven = hub.state.lock().unproven();
+    let now = hub.clock.now();
+    let (contentions, unproven) = {
+        let state = hub.state.lock();
+        (state.contentions(), state.unproven())
+    };
     let (events_dropped, events_failed) = (hub.events.dropped(), hub.events.failed());
     let (depth, states) = (hub.queue.depth(), hub.catalog.target_states());
     let unreadable = hub.catalog.unread_counts();

@@ -97,8 +97,8 @@ pub struct Informers {
     page: u32,
     tuning: Arc<Tuning>,
     health: Arc<HealthRules>,
-    /// A place was listed: other rules may judge its kind by now.
-    relisted: Notify,
+    /// A place is followed, and other rules judge its kind than when it was listed.
+    unjudged: Notify,
     faults: FaultReporter,
     tasks: TaskTracker,
     /// Why one of them could not start, where that is to end the contact.
@@ -141,7 +141,7 @@ impl Informers {
             page: deps.limits.page,
             tuning: deps.tuning.clone(),
             health: deps.health.clone(),
-            relisted: Notify::new(),
+            unjudged: Notify::new(),
             tasks,
             startup: watch::Sender::new(None),
             stop,
@@ -277,7 +277,16 @@ impl Informers {
     fn set_judged(&self, place: &Place, id: u64, judged_by: u64) {
         let users = self.state.lock().set_judged(place, id, judged_by);
         self.notify_later(users.into_iter().collect());
-        self.relisted.notify_one();
+        self.wake_rejudge(place);
+    }
+
+    /// What of a place was listed is judged by another rule by now.
+    fn wake_rejudge(&self, place: &Place) {
+        let says = self.health.now().fingerprint(&place.gvk.group, &place.gvk.kind);
+        let judged_by = self.state.lock().running.get(place).and_then(|informer| informer.judged_by);
+        if judged_by.is_some_and(|by| by != says) {
+            self.unjudged.notify_one();
+        }
     }
 
     /// From 0 to 1.
@@ -321,6 +330,9 @@ impl Informers {
     fn set_state(&self, place: &Place, id: u64, state: State) {
         let Some((users, before)) = self.state.lock().set_state(place, id, state.clone()) else { return };
         self.queue.recount(&self.cluster);
+        if state == State::Synced {
+            self.wake_rejudge(place);
+        }
         if let State::Denied(why) | State::Failing(why) = &state
             && before == State::Syncing
             && self.tuning.now().stop_on_startup_error

@@ -94,7 +94,7 @@ struct Course {
     /// The highest resourceVersion up to which all was told.
     highest: u64,
     /// The highest that the server has named, and when: one that is not as far afterwards was restored, though no watch has
-    /// told of what is lost.
+    /// shown what is lost.
     named: u64,
     named_at: Instant,
     pauses: Pauses,

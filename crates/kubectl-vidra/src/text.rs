@@ -253,7 +253,7 @@ mod tests {
             let commands: Vec<_> = commands.into_iter().map(of).collect();
             let held = without_commands(&message, "RemovalHeld", 30);
             assert_eq!(held, (told.to_owned(), commands), "{message}");
-            // Whose words these are nobody knows.
+            // These words may be a member's.
             for reason in ["ObjectFailed", "ListFailed", "AnyOther", ""] {
                 assert_eq!(without_commands(&message, reason, 30), (brief(&message, 30), Vec::new()));
             }

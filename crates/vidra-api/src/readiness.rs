@@ -20,14 +20,14 @@ pub struct Readiness {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MaxUnreachable {
-    /// So many targets.
+    /// A number of targets.
     Count(i64),
     /// A percentage, as in `5%`. Any other text is none.
     Percent(String),
 }
 
 impl MaxUnreachable {
-    /// How many that is of so many.
+    /// How many that is of a total.
     pub fn of(&self, targets: i32) -> i32 {
         match self {
             Self::Count(count) => i32::try_from(*count).unwrap_or_default().max(0),

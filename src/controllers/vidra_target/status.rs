@@ -97,8 +97,11 @@ pub(super) async fn publish(
     let is_end = (before.state, &before.revision) != (status.state, &status.revision);
     let news = match rules_are_news || told.as_ref() != Some(&status) {
         false => News::Nothing,
-        true if !rules_are_news && tells_the_same(Some(before), Some(&status)) => News::Values,
-        true if !rules_are_news && tells_other_words(before, &status) => News::Values,
+        true if !rules_are_news
+            && (tells_the_same(Some(before), Some(&status)) || tells_other_words(before, &status)) =>
+        {
+            News::Values
+        }
         true if !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 => News::Followed,
         true => News::Lasting,
     };

@@ -21,7 +21,7 @@ pub(super) async fn follow(informers: Arc<Informers>) {
             None => {
                 tokio::select! {
                     () = changed => {}
-                    () = informers.relisted.notified() => {}
+                    () = informers.unjudged.notified() => {}
                 }
                 continue;
             }

@@ -264,7 +264,7 @@ impl Run {
                 Err(CallError { class: Class::Expired, .. }) => return false,
                 Err(error) if error.is_transient() => self.note_unopened(course, &error),
                 Err(_) => return true,
-                // One that is not as far when it is asked again was restored, though no watch has told of what is lost.
+                // One that is not as far when it is asked again was restored, though no watch has shown what is lost.
                 Ok(reached) => {
                     course.highest = reached;
                     return true;

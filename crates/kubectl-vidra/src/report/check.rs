@@ -262,7 +262,7 @@ mod tests {
         for (status, phase, words) in [
             (json!({"healthRules": known}), "Up", down),
             (json!({"healthRules": known}), "Odd", "same"),
-            // The object has changed since the hub told of it: the rules turn nothing.
+            // The object has changed since the hub's last status: the rules turn nothing.
             (json!({"healthRules": known, "unready": waits}), "Odd", "same"),
             (json!({"healthRules": "other"}), "Up", down),
             (json!({"healthRules": "other", "unready": waits}), "Up", "same"),

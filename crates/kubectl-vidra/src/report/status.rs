@@ -51,7 +51,7 @@ pub fn text(resources: &[VidraResource], targets: &[VidraTarget], all: bool, now
     text
 }
 
-/// The commands in what is told of a VidraResource and its targets.
+/// The commands in the messages of a VidraResource and its targets.
 pub fn commands(resource: Option<&VidraResource>, targets: &[&VidraTarget]) -> Vec<Command> {
     let conditions = resource.and_then(|resource| resource.status.as_ref()).map(|status| &status.conditions);
     let own = [READY, STALLED].into_iter().filter_map(|kind| find(conditions?, kind));

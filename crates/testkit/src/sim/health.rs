@@ -125,7 +125,7 @@ enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     scope: Scope,
-    /// `None`: nobody knows, for it could never be read.
+    /// `None`: not known, for it could never be read.
     asks: Option<Asks>,
     /// It cannot be read, and is as it was.
     broken: bool,

@@ -416,7 +416,7 @@ impl Index {
                 Told::Well { by_conditions: false } => Standing { well: true, late: false },
                 Told::Well { by_conditions: true } => self.caught_up(key, live, was_ready, now),
                 Told::Unusable(well) => Standing { well: well || was_ready, late: true },
-                // Of one without a status subresource nobody knows that a status is to come.
+                // Nothing says that one without a status subresource is to get a status.
                 Told::Silent => Standing {
                     well: age >= health::AWAITED.0 || was_ready || key[2] == "Widget",
                     late: age < health::AWAITED.1,

@@ -499,7 +499,7 @@ impl Observer {
         }
     }
 
-    /// Notes this where the hub has seen for so long what is so in this member.
+    /// Notes this where the hub has seen this member as it is for that long.
     pub fn breach_if_clear(&self, member: &str, most: Duration, what: &str) {
         let mut state = self.state.lock();
         if state.judge.is_clear(member, Instant::now(), most) {

@@ -561,7 +561,7 @@ mod tests {
             (vec![well("a"), lost("b", new)], percent("49%"), false),
             (vec![well("a"), lost("b", new), lost("c", new)], count(1), false),
             (vec![well("a"), lost("b", new), lost("c", new)], count(2), true),
-            // It never had this, or nobody knows.
+            // It never had this, or that is not known.
             (vec![well("a"), lost("b", old)], count(1), false),
             (vec![well("a"), lost("b", None)], count(1), false),
             // Nothing can be reached.
