@@ -200,6 +200,39 @@ fn a_change_of_the_fleets_rules_alone_applies_nothing_and_closes_no_wave_that_is
 }
 
 #[test]
+fn a_rule_of_the_fleet_that_takes_the_place_of_an_own_one_opens_nothing_that_the_own_one_held() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}],
+            "healthCheckExprs": [{"apiVersion": "health.example.com", "current": UP}]});
+        let first = object(&GADGET.crd()) + &in_wave(GADGET.one("one"), 1);
+        world.deliver_with("shop", &first, spec.clone()).await;
+        world.ready("shop").await;
+        // By what all kinds say of themselves it is well; by the rules of its VidraResource it is not.
+        let well = json!({"phase": "Down", "conditions": [{"type": "Ready", "status": "True"}]});
+        GADGET.set(&world, &alice, "one", well).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.deliver_with("shop", &waves("one"), spec).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let before = world.target("shop", "berlin").await.unwrap();
+
+        write(&world, "gadgets", &rule(UP)).await;
+        let was = digest(&before);
+        world.target_when("shop", "berlin", "another digest", |status| status.health_rules != was).await;
+        world.look("shop", "after the rule", 2).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let late = At::config_map(&world.ns, "late");
+        assert!(alice.get(&late).await.is_none(), "no rule that counts has called it well");
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        alice.when(&late, "the next wave", says("one")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
 fn rules_that_the_hub_has_delivered_itself_do_not_count() {
     scenario(async |world| {
         let mut about = json!({

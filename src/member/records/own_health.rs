@@ -107,7 +107,8 @@ pub(super) struct OwnHealth {
     rules: Arc<Rules>,
     /// Those that hold for all, and what is declared, when `kinds` was made.
     made_of: (Arc<RuleSet>, Arc<Desired>),
-    /// Declared kinds that its own rules are about, and what these say.
+    /// Declared kinds that its own rules are about, and what the rule says that counts. Where one of the fleet comes to count
+    /// in the place of its own, what its own said stands until that one has judged; and what opened for all did not for it.
     kinds: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// With what the rule said that judged.
     verdicts: BTreeMap<ObjectKey, (u64, Assessment)>,
@@ -131,7 +132,7 @@ impl OwnHealth {
         for key in desired.objects.keys() {
             // They stand together, by the order of their keys.
             if last.replace((&key.group, &key.kind)) != Some((&key.group, &key.kind))
-                && set.is_own(&key.group, &key.kind)
+                && rules.cover(&key.group, &key.kind)
             {
                 let says = set.fingerprint(&key.group, &key.kind);
                 kinds.insert((key.group.clone(), key.kind.clone()), says);

@@ -151,6 +151,11 @@ impl Rules {
         other(self, before).chain(other(before, self)).map(|(scope, _)| scope).collect()
     }
 
+    /// One of them is about this kind, whether or not it is the one that counts.
+    pub fn cover(&self, group: &str, kind: &str) -> bool {
+        self.by_scope.iter().any(|(scope, _)| scope.covers(group, kind))
+    }
+
     /// What its rules are about.
     pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
         self.by_scope.iter().map(|(scope, _)| scope)
@@ -257,11 +262,6 @@ impl RuleSet {
     /// What the rule of a kind is about.
     pub fn scope(&self, group: &str, kind: &str) -> Option<&Scope> {
         self.find(group, kind).map(|found| found.scope)
-    }
-
-    /// The rule of a kind is the VidraResource's own.
-    pub fn is_own(&self, group: &str, kind: &str) -> bool {
-        self.find(group, kind).is_some_and(|found| found.origin == Origin::Resource)
     }
 
     /// The rule of a kind: one that names it before one of its group before one of a family, over all origins; of two
