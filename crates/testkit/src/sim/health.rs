@@ -30,6 +30,8 @@ pub const FLEET: [(&str, &str); 2] = [
 pub const AWAITED: (Duration, Duration) = (Duration::from_secs(55), Duration::from_secs(100));
 /// The same of a status after a change, which is awaited for ten seconds.
 pub const CATCHES_UP: (Duration, Duration) = (Duration::from_secs(8), Duration::from_secs(20));
+/// What a rule, or a condition, calls failed may recover for half a minute: so long it takes Ready from none.
+pub const RECOVERS: Duration = Duration::from_secs(35);
 /// Objects are judged by changed rules within this: they are listed for it every thirty seconds.
 pub const RULES_LAG: Duration = Duration::from_secs(45);
 
@@ -174,6 +176,8 @@ pub enum Told {
     },
     /// It does not, or not yet.
     Late,
+    /// It is called failed.
+    Failed,
     /// It says nothing, and no rule is about it.
     Silent,
     /// The rule about it cannot be read; whether it works by what that was.
@@ -197,6 +201,7 @@ pub fn told(live: &Value, own: &[Rule], fleet: &[Rule]) -> Told {
         match word {
             _ if rule.broken => return Told::Unusable(word == Some(Word::Well)),
             Some(Word::Well) => return Told::Well { by_conditions: false },
+            Some(Word::Failed) => return Told::Failed,
             _ if is_about => return Told::Late,
             _ => {}
         }
@@ -204,7 +209,8 @@ pub fn told(live: &Value, own: &[Rule], fleet: &[Rule]) -> Told {
     match said(live, Asks::Conditions) {
         Word::Well => Told::Well { by_conditions: true },
         Word::Silent => Told::Silent,
-        _ => Told::Late,
+        Word::Failed => Told::Failed,
+        Word::Late => Told::Late,
     }
 }
 
@@ -248,6 +254,7 @@ mod tests {
 
     #[test]
     fn what_says_nothing_is_on_its_way_to_a_rule_of_its_kind_and_none_of_anothers_business() {
+        let by_rule = Told::Well { by_conditions: false };
         let silent = gadget(Words { own: Word::Silent, ..Words::WELL }, None);
         for (current, _) in OWN {
             assert_eq!(told(&silent, &rules(&rule(Some("Gadget"), current), &[]), &[]), Told::Late);
@@ -257,7 +264,10 @@ mod tests {
         let all = Words { conditions: Word::Silent, own: Word::Silent, fleet: Word::Silent };
         assert_eq!(told(&gadget(all, None), &[], &[]), Told::Silent);
         let failed = gadget(Words { conditions: Word::Failed, ..Words::WELL }, None);
-        assert_eq!(told(&failed, &[], &[]), Told::Late);
+        assert_eq!(told(&failed, &[], &[]), Told::Failed);
+        let own = rules(&rule(Some("Gadget"), OWN[0].0), &[]);
+        let down = gadget(Words { own: Word::Failed, ..Words::WELL }, None);
+        assert_eq!((told(&failed, &own, &[]), told(&down, &own, &[])), (by_rule, Told::Failed));
     }
 
     #[test]

@@ -406,13 +406,12 @@ impl Index {
             return Standing { well: true, late: false };
         }
         let now = Instant::now();
-        let lag = now.checked_sub(health::RULES_LAG).unwrap_or(now);
-        let [own, fleet] = self.declared.rules_since(resource, then.min(lag));
+        let [own, fleet] = self.declared.rules_since(resource, then.min(before(health::RULES_LAG)));
         let was_ready = self.was_ready(resource, &key[0]);
         let (mut all, age) = (Standing::default(), self.age(live, now));
         for (own, fleet) in own.iter().flat_map(|own| fleet.iter().map(move |fleet| (own, fleet))) {
             let one = match health::told(live, own, fleet) {
-                Told::Late => Standing { well: false, late: true },
+                Told::Late | Told::Failed => Standing { well: false, late: true },
                 Told::Well { by_conditions: false } => Standing { well: true, late: false },
                 Told::Well { by_conditions: true } => self.caught_up(key, live, was_ready, now),
                 Told::Unusable(well) => Standing { well: well || was_ready, late: true },
@@ -425,6 +424,17 @@ impl Index {
             all = Standing { well: all.well || one.well, late: all.late || one.late };
         }
         all
+    }
+
+    /// Whether it is called failed by now, and its target was Ready before.
+    fn may_recover(&self, resource: &str, key: &Key) -> bool {
+        if key[1] != health::GROUP || !self.was_ready(resource, &key[0]) {
+            return false;
+        }
+        let [own, fleet] = self.declared.rules_since(resource, before(health::RULES_LAG));
+        let all = || own.iter().flat_map(|own| fleet.iter().map(move |fleet| (own, fleet)));
+        self.live(key)
+            .is_some_and(|live| all().any(|(own, fleet)| health::told(&live, own, fleet) == Told::Failed))
     }
 
     /// Whether the status of what works to its conditions is not from before a change of the hub's.
@@ -483,6 +493,7 @@ impl Index {
         if !doc.is_kept() {
             return self.was_there(key, doc);
         }
+        let then = if self.may_recover(resource, key) { then.min(before(health::RECOVERS)) } else { then };
         self.was_ever(key, then, |live| {
             // While a removal is held the hub goes by what its target says: that may be older than what is said now.
             let held = self.policies(resource, &key[0]);
@@ -635,4 +646,10 @@ fn open(cluster: &str, status: &Value) -> Vec<(String, Key)> {
 pub fn key_of(cluster: &str, changed: &Changed) -> Option<Key> {
     let kind = kind_of(&changed.group, &changed.plural)?;
     Some([cluster, &changed.group, kind, &changed.namespace, &changed.name].map(str::to_owned))
+}
+
+/// So long ago.
+fn before(span: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(span).unwrap_or(now)
 }

@@ -73,6 +73,7 @@ impl Judge {
             })
             .collect();
         self.seen.retain(|(of, _), _| **of != *life);
+        self.statuses.retain(|(of, _), _| **of != *life);
     }
 
     /// Goes the hub by what it knew before its store was put back?
