@@ -1,7 +1,7 @@
 //! What the process goes by: what its flags say, and the settings that can be changed while it runs (`live`, `tuning`).
 
+pub mod dynamic_settings;
 pub mod health_rules;
-pub mod live;
 pub mod memory;
 pub mod tuning;
 

@@ -6,7 +6,7 @@ use vidra_core::status::Reason;
 
 use crate::{
     config::{
-        live::{self, Reading},
+        dynamic_settings::{self, Reading},
         tuning::Change,
     },
     controllers::Hub,
@@ -20,7 +20,7 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     if let Some(config_map) = config_map {
         complain(hub, &config_map.object_ref(&()), reading);
     }
-    let now = &reading.live;
+    let now = &reading.settings;
     if *now == *before {
         return;
     }
@@ -43,14 +43,14 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
 }
 
 fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
-    let now = &reading.live;
+    let now = &reading.settings;
     for (key, why) in &reading.faults {
-        let note = format!("{key}: {why}; until then {}", live::held_instead(key, now));
+        let note = format!("{key}: {why}; until then {}", dynamic_settings::held_instead(key, now));
         tracing::warn!("the hub cannot use the setting {note}");
         hub.events.say_of(about.clone(), Severity::Warning, Reason::SettingInvalid, &note);
     }
     if !reading.unknown.is_empty() {
-        let known: Vec<_> = live::keys().collect();
+        let known: Vec<_> = dynamic_settings::keys().collect();
         let note = format!(
             "these keys mean nothing and the others are used: {}; the settings are {}",
             reading.unknown.join(", "),

@@ -19,7 +19,7 @@ pub enum Withdrawn {
     /// The Lease was not renewed lately: another process may have it.
     Lease,
     /// What the VidraTarget asks for is not what the VidraResource and the MemberCluster ask for.
-    Wish,
+    Intent,
 }
 
 impl fmt::Display for Withdrawn {
@@ -30,7 +30,7 @@ impl fmt::Display for Withdrawn {
             Self::Target => "something else is wanted now",
             Self::Suspended => "the member is suspended",
             Self::Lease => "the Lease was not renewed lately",
-            Self::Wish => "it is not wanted any more",
+            Self::Intent => "it is not wanted any more",
         })
     }
 }

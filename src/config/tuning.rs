@@ -10,7 +10,7 @@ use vidra_core::mutants::{self, Mutant};
 
 use super::{
     Settings,
-    live::{self, Live, Reading, Texts},
+    dynamic_settings::{self, DynamicSettings, Reading, Texts},
 };
 use crate::{
     base::{
@@ -30,39 +30,39 @@ pub const SETTINGS_NAME: &str = "vidra-hub";
 /// What holds now. Reading it is cheap.
 #[derive(Debug)]
 pub struct Tuning {
-    now: watch::Sender<Arc<Live>>,
+    now: watch::Sender<Arc<DynamicSettings>>,
     good: Mutex<Texts>,
-    defaults: Live,
+    defaults: DynamicSettings,
 }
 
 impl Tuning {
     /// The flags' values, until a ConfigMap is read.
     pub fn new(settings: &Settings) -> Self {
-        let defaults = Live::defaults(settings);
+        let defaults = DynamicSettings::defaults(settings);
         let now = watch::Sender::new(Arc::new(defaults.clone()));
         Self { now, good: Mutex::default(), defaults }
     }
 
     /// What holds now.
-    pub fn now(&self) -> Arc<Live> {
+    pub fn now(&self) -> Arc<DynamicSettings> {
         self.now.borrow().clone()
     }
 
     /// What holds now, and what holds later.
-    pub fn follow(&self) -> watch::Receiver<Arc<Live>> {
+    pub fn follow(&self) -> watch::Receiver<Arc<DynamicSettings>> {
         self.now.subscribe()
     }
 
     /// Takes what a ConfigMap says, or that there is none. Returns what held before, too.
-    fn take(&self, data: Option<&BTreeMap<String, String>>) -> (Arc<Live>, Reading) {
+    fn take(&self, data: Option<&BTreeMap<String, String>>) -> (Arc<DynamicSettings>, Reading) {
         let before = self.now();
         let mut good = self.good.lock();
         let reading = match data {
-            Some(data) => live::read(data, &good, &self.defaults),
-            None => live::missing(&before, &good, &self.defaults),
+            Some(data) => dynamic_settings::read(data, &good, &self.defaults),
+            None => dynamic_settings::missing(&before, &good, &self.defaults),
         };
         good.clone_from(&reading.good);
-        self.now.send_replace(Arc::new(reading.live.clone()));
+        self.now.send_replace(Arc::new(reading.settings.clone()));
         (before, reading)
     }
 }
@@ -72,7 +72,7 @@ pub struct Change<'a> {
     /// The ConfigMap.
     pub config_map: Option<&'a ConfigMap>,
     /// What held before.
-    pub before: &'a Live,
+    pub before: &'a DynamicSettings,
     /// What holds now, and what could not be used.
     pub reading: &'a Reading,
 }

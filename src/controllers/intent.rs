@@ -10,7 +10,7 @@ use vidra_api::{
     DeletionPolicy, MemberCluster, VidraResource, VidraTarget, VidraTargetSpec,
     labels::{APPROVE_ORPHANING, APPROVE_REMOVAL, FORGET},
     member::{OnLeave, OnRevoke},
-    target::Desired as Wish,
+    target::DesiredState,
 };
 use vidra_core::{
     mutants::{self, Mutant},
@@ -18,7 +18,7 @@ use vidra_core::{
 };
 
 use super::Hub;
-use crate::{config::live::Live, hub::catalog::Lack, workqueue::TargetKey};
+use crate::{config::dynamic_settings::DynamicSettings, hub::catalog::Lack, workqueue::TargetKey};
 
 /// Whether what a VidraTarget asks for is still wanted; if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) enum Intent {
 }
 
 /// A MemberCluster as far as it decides who targets it.
-fn selectable<'a>(member: &'a MemberCluster, live: &'a Live) -> Member<'a> {
+fn selectable<'a>(member: &'a MemberCluster, live: &'a DynamicSettings) -> Member<'a> {
     let own = member.spec.allowed_namespaces.as_deref();
     Member {
         name: member.metadata.name.as_deref().unwrap_or_default(),
@@ -94,44 +94,44 @@ pub(super) fn removal(
     resource: &VidraResource,
     member: &MemberCluster,
     selection: &Selection,
-) -> Option<Wish> {
+) -> Option<DesiredState> {
     if member.metadata.deletion_timestamp.is_some() {
         return Some(match member.spec.on_leave {
-            OnLeave::Orphan => Wish::Orphaned,
-            OnLeave::Delete => Wish::Absent,
+            OnLeave::Orphan => DesiredState::Orphaned,
+            OnLeave::Delete => DesiredState::Absent,
         });
     }
     if resource.metadata.deletion_timestamp.is_none() && selection.is_barred(&member.name_any()) {
-        return wish_on_revoke(member);
+        return end_on_revoke(member);
     }
     Some(by_policy(resource))
 }
 
 /// What a MemberCluster asks for where it does not allow a namespace; `None`: that it stays. What the setting took away
 /// stays.
-pub(super) fn wish_on_revoke(member: &MemberCluster) -> Option<Wish> {
+pub(super) fn end_on_revoke(member: &MemberCluster) -> Option<DesiredState> {
     if mutants::is(Mutant::RevokedGoes) {
-        return Some(Wish::Absent);
+        return Some(DesiredState::Absent);
     }
     member.spec.allowed_namespaces.as_ref()?;
     match member.spec.on_revoke {
         OnRevoke::Keep => None,
-        OnRevoke::Orphan => Some(Wish::Orphaned),
-        OnRevoke::Delete => Some(Wish::Absent),
+        OnRevoke::Orphan => Some(DesiredState::Orphaned),
+        OnRevoke::Delete => Some(DesiredState::Absent),
     }
 }
 
 /// How a target ends that no member has a say in.
-pub(super) fn by_policy(resource: &VidraResource) -> Wish {
+pub(super) fn by_policy(resource: &VidraResource) -> DesiredState {
     match resource.spec.deletion_policy {
-        DeletionPolicy::Delete => Wish::Absent,
-        DeletionPolicy::Orphan => Wish::Orphaned,
+        DeletionPolicy::Delete => DesiredState::Absent,
+        DeletionPolicy::Orphan => DesiredState::Orphaned,
     }
 }
 
 /// Compares what a VidraTarget's spec asks for with its VidraResource and its MemberCluster as they are now.
 pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Intent {
-    if spec.desired == Wish::Forgotten {
+    if spec.desired == DesiredState::Forgotten {
         // A person's word, and no member is asked.
         return Intent::Confirmed;
     }
@@ -147,7 +147,9 @@ pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Int
             let is_orphaned = || hub.catalog.target(key).is_some_and(|target| may_be_orphaned(hub, &target));
             return match spec.desired {
                 _ if mutants::is(Mutant::DeleteOnFailedList) => Intent::Confirmed,
-                Wish::Orphaned if is_orphaned() => member.map_or_else(without_member, |_| Intent::Confirmed),
+                DesiredState::Orphaned if is_orphaned() => {
+                    member.map_or_else(without_member, |_| Intent::Confirmed)
+                }
                 _ => Intent::ResourceMissing,
             };
         }
@@ -160,16 +162,15 @@ pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Int
     let live = hub.tuning.now();
     let view = selectable(&member, &live);
     let is_yes = match spec.desired {
-        Wish::Present if !view.allows(&key.namespace) => return Intent::NotAllowed,
-        Wish::Present => true,
-        wish => {
+        DesiredState::Present if !view.allows(&key.namespace) => return Intent::NotAllowed,
+        DesiredState::Present => true,
+        end => {
             let selection = select(hub, &resource, std::slice::from_ref(&member));
             let goes = resource.metadata.deletion_timestamp.is_some()
                 || view.leaving
                 || selection.is_barred(&key.cluster)
                 || !selection.targets.contains_key(&*key.cluster);
-            goes && (removal(&resource, &member, &selection) == Some(wish)
-                || mutants::is(Mutant::WishForEver))
+            goes && (removal(&resource, &member, &selection) == Some(end) || mutants::is(Mutant::WishForEver))
         }
     };
     if is_yes { Intent::Confirmed } else { Intent::NotYet }

@@ -114,7 +114,7 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         // A word for this once: the next restore asks for another.
         if member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE)
             && session.is_open()
-            && session.later.is_over(&hub.catalog.targets_on(name))
+            && session.later_generations.is_over(&hub.catalog.targets_on(name))
         {
             hub.api.member_reannotate(&member, CONFIRM, None).await?;
         }

@@ -10,7 +10,7 @@ use vidra_api::{
     condition::STALLED,
     labels::{APPROVE_REMOVAL, FORGET},
     set_condition,
-    target::Desired as Wish,
+    target::DesiredState,
 };
 use vidra_core::{
     first_of::first_of,
@@ -57,12 +57,12 @@ fn selection(hub: &Hub, key: &TargetKey) -> Option<Selection> {
 /// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
 pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<Option<String>> {
     let member = hub.catalog.member(&key.cluster)?;
-    let wish = intent::wish_on_revoke(&member)?;
+    let end = intent::end_on_revoke(&member)?;
     if !is_revoked(hub, key) {
         return None;
     }
-    let goes = target.spec.desired != Wish::Present && mutants::is(Mutant::AnyWishUnderWay);
-    if target.spec.desired == wish || goes || mutants::is(Mutant::RevokedGoes) {
+    let goes = target.spec.desired != DesiredState::Present && mutants::is(Mutant::AnyWishUnderWay);
+    if target.spec.desired == end || goes || mutants::is(Mutant::RevokedGoes) {
         // It is under way.
         return Some(None);
     }
@@ -94,15 +94,15 @@ impl Losses {
     fn of(hub: &Hub, member: &MemberCluster) -> Self {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
-        let wish = intent::wish_on_revoke(member);
+        let end = intent::end_on_revoke(member);
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
             let (name, uid) = (name_of(&key), target.removal_id());
             let selection = selection(hub, &key);
             let goes = selection.as_ref().is_some_and(|selection| selection.is_barred(&key.cluster));
             // What was let go by another word than holds now is asked about again.
             let is_other =
-                goes && Some(target.spec.desired) != wish && target.spec.desired != Wish::Forgotten;
-            if target.spec.desired == Wish::Present || is_other {
+                goes && Some(target.spec.desired) != end && target.spec.desired != DesiredState::Forgotten;
+            if target.spec.desired == DesiredState::Present || is_other {
                 if goes {
                     losses.leaving.insert(name.clone(), uid.clone());
                 }
@@ -134,10 +134,10 @@ impl Losses {
         let mut words = approvals::valid(hub, &Key::Cluster(name.as_str().into()), annotation);
         words.extend(self.words.iter().map(String::as_str));
         // Whoever approves that objects are let go has not approved that they are deleted.
-        let of_wish = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
+        let of_end = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
         let share = hub.tuning.now().removal_guard;
         let decided =
-            guard::targets(&of_wish, &self.existing, &self.leaving, &self.underway, None, share, &words);
+            guard::targets(&of_end, &self.existing, &self.leaving, &self.underway, None, share, &words);
         if let Removal::Approved(hash) = &decided {
             // Those that are told first may be gone before others are told.
             let approved = Approved { of, hash: hash.clone(), uids };
@@ -165,7 +165,7 @@ pub(super) fn told(
     member: &MemberCluster,
     mut status: MemberClusterStatus,
 ) -> MemberClusterStatus {
-    let losses = intent::wish_on_revoke(member).map(|_| Losses::of(hub, member));
+    let losses = intent::end_on_revoke(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
         Removal::Held { hash, .. } => Some((Reason::RemovalHeld, losses.held(member, &hash))),
         Removal::Allowed | Removal::Approved(_) => None,
@@ -215,7 +215,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
         approvals::idle(hub, &key, None);
         return Ok(());
     };
-    let losses = intent::wish_on_revoke(&member).map(|_| Losses::of(hub, &member));
+    let losses = intent::end_on_revoke(&member).map(|_| Losses::of(hub, &member));
     if losses.is_some_and(|losses| matches!(losses.decide(hub, &member), Removal::Approved(_))) {
         // It is yet to be told to some.
         return Ok(());

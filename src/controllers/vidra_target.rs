@@ -35,7 +35,7 @@ mod write_refusal;
 use std::{borrow::Cow, mem, sync::Arc};
 
 use tokio::time::Instant;
-use vidra_api::{TargetState, target::Desired as Wish};
+use vidra_api::{TargetState, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     plan::Inventory,
@@ -51,7 +51,7 @@ use self::{
     handover::{asks_again_while_held, claim, claim_at_rest, disclaim},
     hub_restore::{cannot_look, note_first_look},
     ignore::sparing,
-    inventory::{InventoryChange, current_inventory},
+    inventory::{InventoryChange, current_inventory, enter_proofs},
     inventory_recovery::{Recovery, note_past, recover_inventory},
     observe::{Scope, observe},
     plan::{TargetPlan, plan},
@@ -109,8 +109,8 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
 async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     note_past(ctx);
     let spec = &ctx.target.spec;
-    let leaving = spec.desired != Wish::Present;
-    if spec.desired == Wish::Forgotten {
+    let leaving = spec.desired != DesiredState::Present;
+    if spec.desired == DesiredState::Forgotten {
         return forget(ctx).await;
     }
     let intent = confirm(ctx.hub, ctx.key, spec);
@@ -236,7 +236,8 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
         recovery => recovery?,
     };
     let (written, mut inventory) = recovery.known(ctx, written);
-    let observation = observe(&scope, live, &mut inventory).await;
+    enter_proofs(&mut inventory, &scope.wants, &live);
+    let observation = observe(&scope, live, &inventory).await;
     let mut plan = plan(&scope, observation, &inventory);
     let revisit = mem::take(&mut scope.revisit);
     if let Some(requeue) = hold(&scope, &mut plan, &inventory).await? {
@@ -277,7 +278,7 @@ async fn hold(
         return wait_behind(scope, held).await.map(Some);
     }
     let Some(delivery) = guard_removal(ctx, desired, &plan.effects, inventory) else { return Ok(None) };
-    publish(ctx, Status::of(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
+    publish(ctx, scope.status(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
     let again = asks_again_while_held(&plan.effects);
     Ok(Some(again.unwrap_or_else(|| Requeue::After(ctx.interval()))))
 }
@@ -286,13 +287,13 @@ async fn hold(
 async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallError> {
     let Scope { ctx, session, desired, delivered, .. } = *scope;
     if matches!(held, Delivery::Waiting { .. }) {
-        session.later.wait(ctx.key, !delivered);
+        session.later_generations.wait(ctx.key, !delivered);
         // Mostly it is over in a moment, and what would be told need not be made.
         if !ctx.hub.status_is_due(&Key::Target(ctx.key.clone()), News::Passing) {
             return Ok(Requeue::OnChange);
         }
     }
-    publish(ctx, Status::of(held), (desired, Some(session)), &InventoryChange::default()).await?;
+    publish(ctx, scope.status(held), (desired, Some(session)), &InventoryChange::default()).await?;
     Ok(Requeue::Retry(Retry::Soon))
 }
 

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     base::{error::CallError, interner::Interned},
-    config::live::Bounds,
+    config::dynamic_settings::Bounds,
     desired::Desired,
     workqueue::ResourceKey,
 };

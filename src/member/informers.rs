@@ -309,7 +309,7 @@ impl Informers {
         }
         let state = self.state.lock();
         for target in targets.filter(|target| state.follows(target)) {
-            self.queue.add(Key::Target(target), Priority::Drift);
+            self.queue.add(Key::Target(target), Priority::Event);
         }
     }
 

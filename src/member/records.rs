@@ -49,7 +49,7 @@ use baseline::Base;
 use contents::{Asker, Contents, is_within};
 pub use evidence::Secrecy;
 pub use facts::MemberFacts;
-pub use generations::{Generations, Later};
+pub use generations::{Generations, LaterGenerations};
 use own_health::Standing;
 use owners::Owner;
 pub use record::Seen;
@@ -179,12 +179,12 @@ impl Records {
     }
 
     /// What came back of an owner's objects, but for those of hidden kinds; `None`: not all of it has been read.
-    /// `compared`: all that the owner declares was seen, so that what is not recorded is gone.
+    /// `seen`: all that the owner declares was, so that what is not recorded is not there.
     pub fn feedback(
         &self,
         owner: &OwnerHash,
         is_hidden: impl Fn(&ObjectKey) -> bool,
-        compared: bool,
+        seen: bool,
     ) -> Option<Feedback> {
         let mut inner = self.inner.lock();
         let Contents { owners, objects, .. } = &mut *inner;
@@ -196,7 +196,7 @@ impl Records {
         let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
         for (key, extract) in all {
             if !objects.get(key).is_some_and(|record| record.is_proved(owner)) {
-                if extract.is_none() && !compared {
+                if extract.is_none() && !seen {
                     return None;
                 }
                 // One that is gone gives nothing.

@@ -33,9 +33,9 @@ use super::{
     informers::Informers,
     kinds::Kinds,
     late_creates::LateCreates,
-    live::Live as LiveObject,
+    live::Live,
     namespaces::Namespaces,
-    records::{Later, Records, Secrecy},
+    records::{LaterGenerations, Records, Secrecy},
     session_deps::SessionDeps,
     token::Token,
 };
@@ -49,7 +49,7 @@ use crate::{
         supervise::supervised,
         withdrawal::Withdrawn,
     },
-    config::live::Live,
+    config::dynamic_settings::DynamicSettings,
     internal_limits::InternalLimits,
     metrics::ClusterCounters,
     wire::pace::{self, Pace},
@@ -155,7 +155,7 @@ pub struct Session {
     /// What is known of its objects.
     pub records: Arc<Records>,
     /// What its targets found of later declarations.
-    pub later: Later,
+    pub later_generations: LaterGenerations,
     /// What its targets declare.
     pub claims: Claims,
     /// Its informers.
@@ -267,7 +267,7 @@ impl Session {
             fingerprint,
             client,
             records,
-            later: Later::default(),
+            later_generations: LaterGenerations::default(),
             claims: Claims::default(),
             informers,
             namespaces: Namespaces::default(),
@@ -502,7 +502,7 @@ impl Session {
     }
 
     /// The settings that hold now.
-    pub fn settings(&self) -> Arc<Live> {
+    pub fn settings(&self) -> Arc<DynamicSettings> {
         self.deps.tuning.now()
     }
 
@@ -593,7 +593,7 @@ impl Session {
     pub fn wake(&self, targets: Vec<TargetKey>, cause: Option<&OwnerHash>) {
         let own = cause.and_then(|cause| self.records.target_of(cause));
         for target in targets.into_iter().filter(|target| Some(target) != own.as_ref()) {
-            self.deps.queue.add(Key::Target(target), Priority::Drift);
+            self.deps.queue.add(Key::Target(target), Priority::Event);
         }
     }
 
@@ -730,8 +730,7 @@ impl Session {
 
     /// The uid of the Namespace kube-system, by which a cluster is known; empty where it names none.
     async fn system_uid(&self) -> Result<String, kube::Error> {
-        let namespaces: Api<LiveObject> =
-            Api::all_with(self.client.clone(), &ApiResource::erase::<Namespace>(&()));
+        let namespaces: Api<Live> = Api::all_with(self.client.clone(), &ApiResource::erase::<Namespace>(&()));
         Ok(namespaces.get("kube-system").await?.uid().to_owned())
     }
 

@@ -118,13 +118,13 @@ pub(super) enum Flow {
 pub enum Priority {
     /// A person changed something.
     User,
-    /// A member changed.
-    Drift,
+    /// A member changed, or the status of a target that its VidraResource rolls up.
+    Event,
     /// The interval, a relist, a restart.
     Resync,
 }
 
 impl Priority {
     /// The first is the best.
-    pub(super) const ALL: [Self; 3] = [Self::User, Self::Drift, Self::Resync];
+    pub(super) const ALL: [Self; 3] = [Self::User, Self::Event, Self::Resync];
 }

@@ -444,7 +444,7 @@ impl FlowState {
         self.turns += 1;
         let is_aged = self.turns.is_multiple_of(AGED_TURN) && !mutants::is(Mutant::PriorityForEver);
         let other = match (self.turns / AGED_TURN).is_multiple_of(2) {
-            true => Priority::Drift,
+            true => Priority::Event,
             false => Priority::Resync,
         };
         let mut order = is_aged.then_some(other).into_iter().chain(Priority::ALL);

@@ -56,7 +56,7 @@ async fn a_turn_says_what_made_its_key_ready_and_which_try_it_is() {
 #[tokio::test(start_paused = true)]
 async fn a_key_added_twice_is_worked_on_once() {
     let (queue, _timer) = queue(4);
-    queue.add(target("a", "berlin"), Priority::Drift);
+    queue.add(target("a", "berlin"), Priority::Event);
     queue.add(target("a", "berlin"), Priority::User);
     let key = next(&queue).await;
     queue.done(&key, Verdict::Done(None));
@@ -66,9 +66,9 @@ async fn a_key_added_twice_is_worked_on_once() {
 #[tokio::test(start_paused = true)]
 async fn a_key_added_while_it_is_worked_on_comes_again() {
     let (queue, _timer) = queue(4);
-    queue.add(target("a", "berlin"), Priority::Drift);
+    queue.add(target("a", "berlin"), Priority::Event);
     let key = next(&queue).await;
-    queue.add(key.clone(), Priority::Drift);
+    queue.add(key.clone(), Priority::Event);
     assert_eq!(queue.depth(), 0, "it is not started twice");
     queue.done(&key, Verdict::Done(None));
     assert_eq!(next(&queue).await, key);
@@ -77,14 +77,14 @@ async fn a_key_added_while_it_is_worked_on_comes_again() {
 #[tokio::test(start_paused = true)]
 async fn what_arrives_for_a_key_while_it_is_worked_on_is_told_at_once() {
     let (queue, _timer) = queue(4);
-    queue.add(target("a", "berlin"), Priority::Drift);
+    queue.add(target("a", "berlin"), Priority::Event);
     let key = next(&queue).await;
     assert_eq!(queue.arrivals(&key), 0);
     let mut more = Box::pin(queue.more_arrivals(&key, 0));
     assert!(futures::poll!(&mut more).is_pending());
-    queue.add(target("b", "berlin"), Priority::Drift);
+    queue.add(target("b", "berlin"), Priority::Event);
     assert!(futures::poll!(&mut more).is_pending(), "that was another key");
-    queue.add(key.clone(), Priority::Drift);
+    queue.add(key.clone(), Priority::Event);
     assert_eq!(more.await, 1);
     queue.add(key.clone(), Priority::Resync);
     assert_eq!(queue.more_arrivals(&key, 1).await, 2);
@@ -96,9 +96,9 @@ async fn what_arrives_for_a_key_while_it_is_worked_on_is_told_at_once() {
 async fn members_take_turns_and_a_slow_one_keeps_only_its_own_places() {
     let (queue, _timer) = queue(2);
     for resource in ["a", "b", "c", "d"] {
-        queue.add(target(resource, "berlin"), Priority::Drift);
+        queue.add(target(resource, "berlin"), Priority::Event);
     }
-    queue.add(target("a", "tokyo"), Priority::Drift);
+    queue.add(target("a", "tokyo"), Priority::Event);
     let order = [next(&queue).await, next(&queue).await, next(&queue).await];
     assert_eq!(order, [target("a", "berlin"), target("a", "tokyo"), target("b", "berlin")]);
     let stuck = tokio::time::timeout(Duration::from_secs(60), next(&queue)).await;
@@ -109,7 +109,7 @@ async fn members_take_turns_and_a_slow_one_keeps_only_its_own_places() {
 async fn a_users_change_goes_before_drift_and_drift_before_resync() {
     let (queue, _timer) = queue(9);
     queue.add(target("resync", "berlin"), Priority::Resync);
-    queue.add(target("drift", "berlin"), Priority::Drift);
+    queue.add(target("drift", "berlin"), Priority::Event);
     queue.add(target("user", "berlin"), Priority::Resync);
     queue.add(target("user", "berlin"), Priority::User);
     let order = [next(&queue).await, next(&queue).await, next(&queue).await];
@@ -166,7 +166,7 @@ async fn places_and_first_pauses_can_be_changed_while_keys_wait() {
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(timer.run(stop.clone()));
     for resource in ["a", "b", "c"] {
-        queue.add(target(resource, "berlin"), Priority::Drift);
+        queue.add(target(resource, "berlin"), Priority::Event);
     }
     let first = next(&queue).await;
     assert!(tokio::time::timeout(Duration::from_secs(60), next(&queue)).await.is_err(), "one place");
@@ -206,7 +206,7 @@ async fn however_long_a_delay_is_the_timer_goes_on() {
 async fn what_arrives_for_one_of_a_thousand_keys_wakes_who_waits_for_that_one() {
     let (queue, _timer) = queue(4);
     let keys: Vec<_> = (0..1000).map(|member| target("a", &format!("member-{member}"))).collect();
-    keys.iter().for_each(|key| queue.add(key.clone(), Priority::Drift));
+    keys.iter().for_each(|key| queue.add(key.clone(), Priority::Event));
     for _ in &keys {
         next(&queue).await;
     }
@@ -217,7 +217,7 @@ async fn what_arrives_for_one_of_a_thousand_keys_wakes_who_waits_for_that_one() 
     for more in &mut waiting {
         assert!(more.as_mut().poll(&mut context).is_pending());
     }
-    queue.add(keys[500].clone(), Priority::Drift);
+    queue.add(keys[500].clone(), Priority::Event);
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     assert!(waiting[500].as_mut().poll(&mut context).is_ready());
     drop(waiting);
@@ -232,7 +232,7 @@ async fn who_always_has_something_better_to_do_keeps_nothing_waiting_for_ever() 
     for name in ["a", "b", "c", "d"] {
         queue.add(target(name, "berlin"), Priority::User);
     }
-    queue.add(target("drift", "berlin"), Priority::Drift);
+    queue.add(target("drift", "berlin"), Priority::Event);
     let mut turns = Vec::new();
     for _ in 0..32 {
         let key = next(&queue).await;
@@ -295,13 +295,13 @@ async fn of_what_targets_tell_their_resource_one_look_takes_up_much_and_none_is_
     let (mut last, mut asked) = (Instant::now(), Instant::now());
     let tell = async {
         for _ in 0..1000 {
-            queue.add(shop.clone(), Priority::Drift);
+            queue.add(shop.clone(), Priority::Event);
             last = Instant::now();
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         // What a person changes is looked at as soon as the look of before has ended.
-        queue.add(shop.clone(), Priority::Drift);
+        queue.add(shop.clone(), Priority::Event);
         tokio::time::sleep(Duration::from_millis(1)).await;
         queue.add(shop.clone(), Priority::User);
         asked = Instant::now();
@@ -320,9 +320,9 @@ async fn of_what_targets_tell_their_resource_one_look_takes_up_much_and_none_is_
 #[tokio::test(start_paused = true)]
 async fn a_look_that_takes_no_time_rests_none() {
     let (queue, _timer) = queue(4);
-    queue.add(resource("team", "shop"), Priority::Drift);
+    queue.add(resource("team", "shop"), Priority::Event);
     let key = next(&queue).await;
-    queue.add(key.clone(), Priority::Drift);
+    queue.add(key.clone(), Priority::Event);
     queue.done(&key, Verdict::Done(None));
     assert_eq!(queue.depth(), 1);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{TargetState, VidraTargetStatus, find};
 
-use crate::{gadgets, object, scenario, told};
+use crate::{config_map, gadgets, object, scenario, told};
 
 const GROUP: &str = "feedback.example.com";
 const INCOMPLETE: &str = "FeedbackIncomplete";
@@ -103,6 +103,25 @@ fn an_address_and_a_field_of_a_custom_kind_come_back_and_a_change_is_written_onc
         // What a session met before the rules were known is read too.
         says(&world, &alice, "one", json!({"primary": "one-3"})).await;
         comes_back(&world, &[address, primary("one-3"), size]).await;
+        end(world, &alice).await;
+    });
+}
+
+#[test]
+fn what_comes_back_goes_on_while_a_removal_is_held_and_something_new_waits_for_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let first = object(&gadgets(GROUP)) + &object(&gadget("one"));
+        let many: Vec<_> = (0..6).map(|n| config_map(&format!("many-{n}"), "x")).collect();
+        let rules = json!([rule(&[("primary", "status.primary")])]);
+        deliver(&world, &(first.clone() + &many.concat()), rules.clone()).await;
+        world.ready("shop").await;
+        deliver(&world, &(first + &object(&gadget("two"))), rules).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        says(&world, &alice, "one", json!({"primary": "one-1"})).await;
+        let told = BTreeMap::from([("Gadget/one primary".to_owned(), json!({"text": "one-1"}))]);
+        world.target_when("shop", "berlin", "the new value", |status| values(status) == told).await;
         end(world, &alice).await;
     });
 }

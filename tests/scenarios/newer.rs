@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
-use vidra_api::{Desired, TargetState};
+use vidra_api::{DesiredState, TargetState};
 
 use crate::{config_map, marks, says, scenario, uid};
 
@@ -84,7 +84,7 @@ fn a_target_whose_resource_a_newer_hub_wrote_is_held_alone_and_nobody_is_told_to
         meanwhile(&world, "berlin").await;
         assert_eq!(world.writes_to(&shop, "berlin", &mark), []);
         let left = world.target("shop", "berlin").await.expect("it is there");
-        assert_eq!(left.spec.desired, Desired::Present);
+        assert_eq!(left.spec.desired, DesiredState::Present);
         assert_eq!(unreadable(&world, "VidraResource"), 1.0);
         assert_eq!(world.metric("vidra_targets_resource_missing{cluster=\"berlin\"}"), 0.0);
 
@@ -177,7 +177,7 @@ fn a_member_that_a_newer_hub_wrote_is_left_as_it_is_and_what_is_there_is_not_giv
         meanwhile(&world, "tokyo").await;
         assert_eq!(world.writes("berlin", &mark), []);
         let left = world.target("shop", "berlin").await.expect("it is there");
-        assert_eq!(left.spec.desired, Desired::Present);
+        assert_eq!(left.spec.desired, DesiredState::Present);
         assert_eq!(version(&world.hub.live(&member).await), version(&written));
         assert_eq!(unreadable(&world, "MemberCluster"), 1.0);
 
@@ -213,7 +213,7 @@ fn a_resource_whose_edit_a_running_hub_cannot_read_is_held_and_told_as_at_a_star
         let now = alice.live(&shop).await;
         assert!(says("evil")(&now) && uid(&now) == uid(&made), "{now}");
         let left = world.target("shop", "berlin").await.expect("it is there");
-        assert_eq!(left.spec.desired, Desired::Present);
+        assert_eq!(left.spec.desired, DesiredState::Present);
 
         write(&world, &resource, json!({"spec": {"deletionPolicy": "Delete"}})).await;
         world.install_again().await;
@@ -245,7 +245,7 @@ fn a_member_whose_edit_a_running_hub_cannot_read_is_written_to_no_more_and_says_
         meanwhile(&world, "tokyo").await;
         assert_eq!(world.writes("berlin", &mark), []);
         let left = world.target("shop", "berlin").await.expect("it is there");
-        assert_eq!(left.spec.desired, Desired::Present);
+        assert_eq!(left.spec.desired, DesiredState::Present);
         assert_eq!(version(&world.hub.live(&member).await), version(&written));
 
         write(&world, &member, json!({"spec": {"onLeave": "Orphan", "suspend": false}})).await;

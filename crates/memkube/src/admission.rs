@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::fault::{Call, Verb};
-use super::rights::{Authority, Caller, Wish};
+use super::rights::{Attributes, Authority, Caller};
 use super::route::Asked;
 use super::store::Store;
 use super::write::{Validation, Write};
@@ -106,12 +106,12 @@ impl Store {
     pub(super) fn authorized(&mut self, mut gate: Gate, asked: &Asked) -> Result<Gate, Failure> {
         if let Some((caller, authority)) = &mut gate.rights {
             if let Some(other) = authority.acting(&asked.as_user, &asked.as_groups) {
-                for wish in Wish::to_act_as(&asked.as_user, &asked.as_groups) {
-                    self.rights().demand(caller, &wish)?;
+                for attributes in Attributes::to_act_as(&asked.as_user, &asked.as_groups) {
+                    self.rights().demand(caller, &attributes)?;
                 }
                 *caller = other;
             }
-            self.rights().demand(caller, &Wish::of(asked))?;
+            self.rights().demand(caller, &Attributes::of(asked))?;
         }
         Ok(gate)
     }
@@ -139,17 +139,17 @@ impl Store {
     pub(super) fn admit(&mut self, write: &Write, written: Written<'_>) -> Result<(), Failure> {
         let Some(gate) = write.gate.as_deref() else { return Ok(()) };
         if let (Written::Create(_), Some((caller, _))) = (&written, &gate.rights) {
-            let wish = Wish {
+            let attributes = Attributes {
                 verb: "create".to_owned(),
                 group: write.kind.group.clone(),
                 resource: write.kind.plural.clone(),
                 namespace: write.place.namespace.clone(),
                 name: write.place.name.clone(),
-                ..Wish::default()
+                ..Attributes::default()
             };
             // A create was asked about before, and its name is not part of that question.
             if gate.call.verb != Verb::Create {
-                self.rights().demand(caller, &wish)?;
+                self.rights().demand(caller, &attributes)?;
             }
         }
         let (Written::Create(object) | Written::Update(object) | Written::Delete(object)) = written;

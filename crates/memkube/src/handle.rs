@@ -20,7 +20,7 @@ use super::limits;
 use super::openapi;
 use super::options::{self, Form};
 use super::review;
-use super::rights::Wish;
+use super::rights::Attributes;
 use super::route::{self, Address, Asked, Target};
 use super::select::Selector;
 use super::starting::Starting;
@@ -115,7 +115,7 @@ impl Inner {
             && starting.rights
             && !caller.free
         {
-            return Err(Wish::of(asked).forbidden(&caller.user, ""));
+            return Err(Attributes::of(asked).forbidden(&caller.user, ""));
         }
         let gate = gate.map(|gate| store.authorized(gate, asked).map(Arc::new)).transpose()?;
         let in_one = discovery::wants_aggregated(&asked.accept);

@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::fault::Verb;
 use super::handle::Answer;
 use super::kinds::Kind;
-use super::rights::{Authority, Caller, Wish};
+use super::rights::{Attributes, Authority, Caller};
 use super::store::Store;
 
 /// The group of the reviews of rights.
@@ -68,7 +68,7 @@ pub(super) fn answer(
                 let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
                 authority.named(spec["user"].as_str().unwrap_or_default(), groups)
             });
-            verdict(store, other.as_ref().unwrap_or(caller), &Wish::read(spec))
+            verdict(store, other.as_ref().unwrap_or(caller), &Attributes::read(spec))
         }
     };
     Ok(Answer::Json(201, answered(kind, spec, &status)))
@@ -85,8 +85,8 @@ fn answered(kind: &Kind, spec: &Value, status: &Value) -> Value {
     answer
 }
 
-fn verdict(store: &mut Store, caller: &Caller, wish: &Wish) -> Value {
-    let (allowed, reason) = match store.rights().check(caller, wish) {
+fn verdict(store: &mut Store, caller: &Caller, attributes: &Attributes) -> Value {
+    let (allowed, reason) = match store.rights().check(caller, attributes) {
         Ok(reason) => (true, reason),
         Err(reason) => (false, reason),
     };

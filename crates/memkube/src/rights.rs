@@ -91,7 +91,7 @@ pub(super) struct Caller {
 
 /// What somebody wants to do: with objects, or where `resource` is empty with a path.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct Attributes {
     pub verb: String,
     pub group: String,
     pub resource: String,
@@ -101,7 +101,7 @@ pub(super) struct Wish {
     pub path: String,
 }
 
-impl Wish {
+impl Attributes {
     /// As apiserver's RequestInfo reads a request: a Namespace is in itself, and a list or watch that selects
     /// one name has that name.
     pub fn of(asked: &Asked) -> Self {
@@ -113,7 +113,7 @@ impl Wish {
                 Verb::Delete | Verb::DeleteCollection => "delete",
                 _ => "get",
             };
-            return Wish { verb: verb.into(), path: asked.path.clone(), ..Wish::default() };
+            return Attributes { verb: verb.into(), path: asked.path.clone(), ..Attributes::default() };
         };
         let verb = match asked.verb {
             Verb::Apply => Verb::Patch,
@@ -129,7 +129,7 @@ impl Wish {
             });
             name = named.next().unwrap_or_default();
         }
-        Wish {
+        Attributes {
             verb: verb.to_string(),
             group: address.group.clone(),
             resource: address.plural.clone(),
@@ -142,18 +142,18 @@ impl Wish {
 
     /// The rights that it takes to act as this user in these groups.
     pub fn to_act_as(user: &str, groups: &[String]) -> Vec<Self> {
-        let wish = |resource: &str, namespace: &str, name: &str| Wish {
+        let attributes = |resource: &str, namespace: &str, name: &str| Attributes {
             verb: "impersonate".to_owned(),
             resource: resource.to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            ..Wish::default()
+            ..Attributes::default()
         };
         let as_user = match service_account(user) {
-            Some((namespace, name)) => wish("serviceaccounts", namespace, name),
-            None => wish("users", "", user),
+            Some((namespace, name)) => attributes("serviceaccounts", namespace, name),
+            None => attributes("users", "", user),
         };
-        std::iter::once(as_user).chain(groups.iter().map(|group| wish("groups", "", group))).collect()
+        std::iter::once(as_user).chain(groups.iter().map(|group| attributes("groups", "", group))).collect()
     }
 
     /// What a review's `resourceAttributes` or `nonResourceAttributes` ask.
@@ -161,7 +161,7 @@ impl Wish {
         let (objects, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
         let of = if objects.is_object() { objects } else { path };
         let text = |field: &str| of[field].as_str().unwrap_or_default().to_owned();
-        Wish {
+        Attributes {
             verb: text("verb"),
             group: text("group"),
             resource: text("resource"),
@@ -174,7 +174,7 @@ impl Wish {
 
     /// The refusal; `why` is what went wrong in the reading of the rules, if anything.
     pub fn forbidden(&self, user: &str, why: &str) -> Failure {
-        let Wish { verb, group, resource, namespace, .. } = self;
+        let Attributes { verb, group, resource, namespace, .. } = self;
         let mut message = if resource.is_empty() {
             format!("User {user:?} cannot {verb} path {:?}", self.path)
         } else {
@@ -198,8 +198,8 @@ impl Wish {
 
 impl Rights {
     /// Refuses what the caller may not do.
-    pub fn demand(&self, caller: &Caller, wish: &Wish) -> Result<(), Failure> {
-        self.check(caller, wish).map(drop).map_err(|why| wish.forbidden(&caller.user, &why))
+    pub fn demand(&self, caller: &Caller, attributes: &Attributes) -> Result<(), Failure> {
+        self.check(caller, attributes).map(drop).map_err(|why| attributes.forbidden(&caller.user, &why))
     }
 }
 

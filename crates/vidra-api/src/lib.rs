@@ -49,8 +49,8 @@ pub use resource::{
 pub use selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
 pub use sources::{ConfigMapKeys, ManifestSource, SecretKeys};
 pub use target::{
-    Corrections, Desired, DriftState, ObjectHealth, Progress, RemovingObjects, TargetState, UnprovenObject,
-    UnprovenObjects, UnreadyObject, VidraTarget, VidraTargetSpec, VidraTargetStatus,
+    Corrections, DesiredState, DriftState, ObjectHealth, Progress, RemovingObjects, TargetState,
+    UnprovenObject, UnprovenObjects, UnreadyObject, VidraTarget, VidraTargetSpec, VidraTargetStatus,
 };
 
 /// The API group of every kind here.

@@ -72,7 +72,7 @@ pub struct VidraTargetSpec {
     pub revision: String,
     /// Present: the objects are to be there. Absent: they are to be deleted. Orphaned: they are to stay,
     /// without our labels. Forgotten: they stay as they are, and the member is not asked.
-    pub desired: Desired,
+    pub desired: DesiredState,
     /// The namespace in the member of namespaced objects that name none.
     #[schemars(length(max = schema::LABEL_MAX))]
     pub namespace: String,
@@ -131,7 +131,7 @@ fn is_zero(count: &i64) -> bool {
 impl VidraTargetSpec {
     /// How often it was to go and was wanted again, once it is wanted.
     pub fn recalled(&self) -> i32 {
-        self.recalls.saturating_add(i32::from(self.desired != Desired::Present))
+        self.recalls.saturating_add(i32::from(self.desired != DesiredState::Present))
     }
 }
 
@@ -167,7 +167,7 @@ impl Default for VidraTargetSpec {
             cluster: String::new(),
             member_uid: None,
             revision: String::new(),
-            desired: Desired::default(),
+            desired: DesiredState::default(),
             namespace: String::new(),
             overrides: None,
             drift: DriftSpec::default(),
@@ -187,7 +187,7 @@ impl Default for VidraTargetSpec {
 
 /// What a member is to have. Teardown needs Absent or Orphaned; a deletionTimestamp is no wish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum Desired {
+pub enum DesiredState {
     /// The objects are to be there.
     #[default]
     Present,

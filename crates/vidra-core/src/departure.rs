@@ -1,14 +1,14 @@
 //! How a target leaves its member: what is to become of its VidraTarget next, once nobody wants it there.
 
-use vidra_api::target::Desired as Wish;
+use vidra_api::target::DesiredState;
 
 /// What is known of a target that is to leave.
 #[derive(Clone, Copy, Debug)]
 pub struct DepartureFacts {
     /// What its VidraTarget asks for now.
-    pub desired: Wish,
+    pub desired: DesiredState,
     /// How it ends, by the policies that hold now.
-    pub wish: Wish,
+    pub asked: DesiredState,
     /// Its MemberCluster is there.
     pub member_exists: bool,
     /// Its member leaves, and its cluster is a member under an older name: that one has the objects.
@@ -29,21 +29,21 @@ pub enum Departure {
     /// Nobody waits for its member any more, once a status says what stays there.
     Forget,
     /// It asks for this.
-    Turn(Wish),
+    Turn(DesiredState),
 }
 
 /// Decides. A member is tried first: one that answers is cleaned up, whatever an old annotation says.
 pub fn departure(facts: &DepartureFacts) -> Departure {
-    let DepartureFacts { desired, wish, member_exists, is_twin, is_given_up, .. } = *facts;
+    let DepartureFacts { desired, asked, member_exists, is_twin, is_given_up, .. } = *facts;
     let is_over = is_twin || (facts.is_tried && (is_given_up || facts.is_overdue));
     match desired {
-        Wish::Forgotten => Departure::Wait,
-        Wish::Present if is_twin && member_exists => Departure::Forget,
+        DesiredState::Forgotten => Departure::Wait,
+        DesiredState::Present if is_twin && member_exists => Departure::Forget,
         // A MemberCluster that is not there is no wish to leave.
-        Wish::Present if !member_exists && is_given_up => Departure::Forget,
-        Wish::Absent | Wish::Orphaned if is_over => Departure::Forget,
+        DesiredState::Present if !member_exists && is_given_up => Departure::Forget,
+        DesiredState::Absent | DesiredState::Orphaned if is_over => Departure::Forget,
         _ if !member_exists => Departure::Wait,
-        _ => Departure::Turn(wish),
+        _ => Departure::Turn(asked),
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn a_target_leaves_by_its_policy_and_is_forgotten_where_nobody_waits_for_its_member() {
         let present = DepartureFacts {
-            desired: Wish::Present,
-            wish: Wish::Absent,
+            desired: DesiredState::Present,
+            asked: DesiredState::Absent,
             member_exists: true,
             is_twin: false,
             is_tried: false,
@@ -63,10 +63,11 @@ mod tests {
             is_overdue: false,
         };
         let missing = DepartureFacts { member_exists: false, ..present };
-        let absent = DepartureFacts { desired: Wish::Absent, ..present };
+        let absent = DepartureFacts { desired: DesiredState::Absent, ..present };
         let tried = DepartureFacts { is_tried: true, ..absent };
-        let gone = DepartureFacts { desired: Wish::Forgotten, is_twin: true, is_given_up: true, ..tried };
-        let turn = Departure::Turn(Wish::Absent);
+        let gone =
+            DepartureFacts { desired: DesiredState::Forgotten, is_twin: true, is_given_up: true, ..tried };
+        let turn = Departure::Turn(DesiredState::Absent);
         for (facts, expected) in [
             (present, turn),
             (DepartureFacts { is_given_up: true, ..present }, turn),
@@ -74,7 +75,10 @@ mod tests {
             (missing, Departure::Wait),
             (DepartureFacts { is_given_up: true, ..missing }, Departure::Forget),
             (absent, turn),
-            (DepartureFacts { wish: Wish::Orphaned, ..absent }, Departure::Turn(Wish::Orphaned)),
+            (
+                DepartureFacts { asked: DesiredState::Orphaned, ..absent },
+                Departure::Turn(DesiredState::Orphaned),
+            ),
             (DepartureFacts { is_given_up: true, is_overdue: true, ..absent }, turn),
             (DepartureFacts { is_twin: true, ..absent }, Departure::Forget),
             (DepartureFacts { member_exists: false, ..absent }, Departure::Wait),

@@ -30,7 +30,7 @@ use crate::{
 
 /// What the target should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Presence {
     /// The declared objects are there.
     Present,
     /// What the inventory holds is deleted.
@@ -152,8 +152,8 @@ impl Handover {
 /// All that a plan is made from.
 pub struct PlanInput<'a> {
     /// What the target should be.
-    pub wish: Wish,
-    /// The declared objects; empty unless `wish` is Present.
+    pub presence: Presence,
+    /// The declared objects; empty unless `presence` is Present.
     pub wants: &'a BTreeMap<ObjectKey, Want>,
     /// The inventory.
     pub inventory: &'a Inventory,
@@ -346,7 +346,7 @@ impl Plan {
 /// Makes the plan.
 pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = Plan::default();
-    if input.wish == Wish::Present {
+    if input.presence == Presence::Present {
         waves::apply_stages(input, &mut plan);
         let names = !mutants::is(Mutant::NoIntent);
         if names && !plan.stages.is_empty() && is_any_missing(input.inventory, input.wants) {
@@ -386,7 +386,7 @@ fn undeclared<'a>(input: &PlanInput<'a>) -> Vec<Entry<'a>> {
 
 /// See [`Plan::drops`].
 fn drops(input: &PlanInput<'_>, undeclared: &[Entry<'_>]) -> BTreeMap<ObjectKey, Option<Handover>> {
-    if input.wish != Wish::Present || !input.prune {
+    if input.presence != Presence::Present || !input.prune {
         return BTreeMap::new();
     }
     let mut drops = BTreeMap::new();
@@ -474,9 +474,9 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
 }
 
 fn removals(input: &PlanInput<'_>, undeclared: &[Entry<'_>], plan: &mut Plan) {
-    let removes = match input.wish {
-        Wish::Present => input.prune && input.complete,
-        Wish::Absent | Wish::Orphaned => true,
+    let removes = match input.presence {
+        Presence::Present => input.prune && input.complete,
+        Presence::Absent | Presence::Orphaned => true,
     };
     if !removes {
         return;
@@ -493,18 +493,18 @@ fn removals(input: &PlanInput<'_>, undeclared: &[Entry<'_>], plan: &mut Plan) {
         }
         let uid = held.uid.clone();
         let gvk = held.gvk(key);
-        let action = match input.wish {
-            wish if is_unseen => Action::Yield { uid, as_is: wish == Wish::Orphaned },
+        let action = match input.presence {
+            presence if is_unseen => Action::Yield { uid, as_is: presence == Presence::Orphaned },
             // To stay as it is: an apply of nothing takes values off.
-            Wish::Orphaned => Action::Release { uid },
+            Presence::Orphaned => Action::Release { uid },
             _ if handover == Some(&Handover::Done) => Action::Withdraw { uid },
             _ if handover == Some(&Handover::Unclaimed) => Action::Release { uid },
             // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
-            Wish::Present | Wish::Absent if holds_others(&gvk) => match input.policy.when_empty {
+            Presence::Present | Presence::Absent if holds_others(&gvk) => match input.policy.when_empty {
                 true => Action::DeleteEmpty { uid },
                 false => Action::Release { uid },
             },
-            Wish::Present | Wish::Absent => Action::Delete { uid },
+            Presence::Present | Presence::Absent => Action::Delete { uid },
         };
         stages.entry((held.wave, Stage::of(&gvk))).or_default().push(Effect {
             key: key.clone(),

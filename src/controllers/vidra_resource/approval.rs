@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kube::ResourceExt;
-use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::Desired as Wish};
+use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::DesiredState};
 use vidra_core::{
     guard::{self, Approvals},
     status::Reason,
@@ -30,7 +30,9 @@ pub(super) fn approval(
     before: Option<&VidraTargetSpec>,
 ) -> Option<String> {
     let is_same = |before: &&VidraTargetSpec| {
-        before.revision == revision && before.namespace == namespace && before.desired == Wish::Present
+        before.revision == revision
+            && before.namespace == namespace
+            && before.desired == DesiredState::Present
     };
     let told = before.filter(is_same);
     if let Some(word) = told.and_then(|told| told.approved_removal.clone()) {

@@ -1,6 +1,6 @@
 //! Rules of `spec.drift.ignore` that cannot be read, and those that match nothing on any member.
 
-use vidra_api::{VidraResourceStatus, condition::IGNORE_UNMATCHED, target::Desired as Wish};
+use vidra_api::{VidraResourceStatus, condition::IGNORE_UNMATCHED, target::DesiredState};
 use vidra_core::{
     ignore::{self, Rules, Unused},
     status::{Problem, Reason},
@@ -31,7 +31,8 @@ fn unused_rules(ctx: &Context<'_>) -> Option<Vec<Unused>> {
         return Some(Vec::new());
     }
     let targets = ctx.targets();
-    let mut present = targets.iter().filter(|(_, target)| target.spec.desired == Wish::Present).peekable();
+    let mut present =
+        targets.iter().filter(|(_, target)| target.spec.desired == DesiredState::Present).peekable();
     if present.peek().is_none() {
         return Some(Vec::new());
     }

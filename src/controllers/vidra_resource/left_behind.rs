@@ -5,7 +5,7 @@ use std::time::Duration;
 use vidra_api::{
     LeftBehind, VidraTarget, clip,
     resource::CLUSTERS_MAX,
-    target::{Desired as Wish, MESSAGE_MAX},
+    target::{DesiredState, MESSAGE_MAX},
 };
 use vidra_core::{
     first_of::first_of,
@@ -117,7 +117,7 @@ fn why(ctx: &Context<'_>, cluster: &str) -> String {
 /// of it then. Nothing of it is to be deleted, so ten minutes end the wait whether or not a person has said a word.
 pub(super) fn given_up_without(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<String> {
     let is_given_up = intent::is_given_up(hub, &key.cluster);
-    let by_word = target.spec.desired == Wish::Orphaned && is_given_up && is_tried(target);
+    let by_word = target.spec.desired == DesiredState::Orphaned && is_given_up && is_tried(target);
     let by_itself = || patience_with_member(hub, &key.cluster) == Some(Duration::ZERO);
     if mutants::is(Mutant::MissingHoldsLeaving) || !(by_word || by_itself()) {
         return None;

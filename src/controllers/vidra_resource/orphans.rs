@@ -2,7 +2,7 @@
 //! word, on the VidraTarget, that what it has stays in the member without it. On a member that leaves they are given up as
 //! others are that are only let go: there is no VidraResource that could say so.
 
-use vidra_api::{VidraTarget, VidraTargetSpec, target::Desired as Wish};
+use vidra_api::{VidraTarget, VidraTargetSpec, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     status::{Reason, is_torn_down},
@@ -22,7 +22,7 @@ pub(super) async fn release(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
     let mut waits = false;
     for (cluster, target) in hub.catalog.targets_of(key) {
         if mutants::is(Mutant::DeleteOnFailedList) {
-            let spec = VidraTargetSpec { desired: Wish::Absent, ..target.spec.clone() };
+            let spec = VidraTargetSpec { desired: DesiredState::Absent, ..target.spec.clone() };
             let _ = hub.api.replace_target(&VidraTarget { spec, ..(*target).clone() }).await;
             continue;
         }
@@ -51,9 +51,11 @@ fn has_nothing(hub: &Hub, key: &TargetKey) -> bool {
 }
 
 async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
-    let is_forgotten = target.spec.desired == Wish::Forgotten;
-    let is_free =
-        || target.spec.desired != Wish::Present && (may_be_orphaned(hub, target) || has_nothing(hub, key));
+    let is_forgotten = target.spec.desired == DesiredState::Forgotten;
+    let is_free = || {
+        target.spec.desired != DesiredState::Present
+            && (may_be_orphaned(hub, target) || has_nothing(hub, key))
+    };
     if is_torn_down(target) && (is_forgotten || is_free()) {
         return hub.api.remove_target(key, target).await;
     }
@@ -62,8 +64,10 @@ async fn advance(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Result<(),
     }
     let left = given_up_without(hub, key, target);
     let desired = match &left {
-        Some(_) => Wish::Forgotten,
-        None if target.spec.desired != Wish::Orphaned && may_be_orphaned(hub, target) => Wish::Orphaned,
+        Some(_) => DesiredState::Forgotten,
+        None if target.spec.desired != DesiredState::Orphaned && may_be_orphaned(hub, target) => {
+            DesiredState::Orphaned
+        }
         None => return Ok(()),
     };
     let spec = VidraTargetSpec { desired, suspend: false, ..target.spec.clone() };

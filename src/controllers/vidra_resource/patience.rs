@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use kube::ResourceExt;
-use vidra_api::{
-    VidraTarget, condition::READY, find, labels::FORGET, member::OnLeave, target::Desired as Wish,
-};
+use vidra_api::{VidraTarget, condition::READY, find, labels::FORGET, member::OnLeave, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     status::{Reason, is_torn_down},
@@ -29,7 +27,7 @@ pub(super) fn is_tried(target: &VidraTarget) -> bool {
     let Some(status) = &target.status else { return false };
     let generation = target.metadata.generation.unwrap_or_default();
     let reason = Reason::of(status);
-    matches!(target.spec.desired, Wish::Absent | Wish::Orphaned)
+    matches!(target.spec.desired, DesiredState::Absent | DesiredState::Orphaned)
         && status.observed_generation == Some(generation)
         && !is_torn_down(target)
         && reason != Some(Reason::PruneDelayed)
@@ -59,7 +57,7 @@ pub(super) fn has_lost_its_cluster(ctx: &Context<'_>, cluster: &str) -> bool {
 
 /// How long until a target is given up by itself: its objects are only to be let go.
 pub(super) fn patience_ends_in(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> Option<Duration> {
-    (target.spec.desired == Wish::Orphaned).then(|| patience_with_member(ctx.hub, cluster)).flatten()
+    (target.spec.desired == DesiredState::Orphaned).then(|| patience_with_member(ctx.hub, cluster)).flatten()
 }
 
 /// When to look again for a target that is given up by itself.

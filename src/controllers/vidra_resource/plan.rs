@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use vidra_api::{OverrideInputs, VidraTarget, VidraTargetSpec, target::Desired as Wish};
+use vidra_api::{OverrideInputs, VidraTarget, VidraTargetSpec, target::DesiredState};
 use vidra_core::{overrides::Cluster, status::Problem};
 
 use super::{
@@ -56,12 +56,12 @@ pub(super) fn plan(ctx: &Context<'_>, observation: &Observation) -> Plan {
         Declaration::Revision(revision) => {
             let guarded = guard_removal(ctx, observation);
             match guarded.and_then(|approval| rule_error(ctx).map_or(Ok(approval), Err)) {
-                Ok(approval) => return deliver(ctx, observation, revision, approval.as_deref()),
+                Ok(approval) => return plan_delivery(ctx, observation, revision, approval.as_deref()),
                 Err(problem) => Some(problem),
             }
         }
     };
-    Plan { held: held.map(|problem| with_rest(problem, observation)), waves: vec![rest(observation)] }
+    Plan { held: held.map(|problem| with_rest(problem, observation)), waves: vec![plan_rest(observation)] }
 }
 
 /// Plans for one that is deleted: all leave.
@@ -86,7 +86,7 @@ fn with_rest(mut problem: Problem, observation: &Observation) -> Problem {
     problem
 }
 
-fn rest(observation: &Observation) -> Vec<Task> {
+fn plan_rest(observation: &Observation) -> Vec<Task> {
     let rest = |(cluster, target): (&String, &Arc<VidraTarget>)| {
         let is_selected = observation.selection.targets.contains_key(cluster);
         Task { cluster: cluster.clone(), goal: Goal::Rest { target: target.clone(), is_selected } }
@@ -96,7 +96,12 @@ fn rest(observation: &Observation) -> Vec<Task> {
 
 /// First those that are selected. Then those that are yet to be told to leave, for an approval is known by those that it
 /// lets go; and then those that are leaving.
-fn deliver(ctx: &Context<'_>, observation: &Observation, revision: &Parsed, approval: Option<&str>) -> Plan {
+fn plan_delivery(
+    ctx: &Context<'_>,
+    observation: &Observation,
+    revision: &Parsed,
+    approval: Option<&str>,
+) -> Plan {
     let Observation { selection, targets, .. } = observation;
     let own_rules = own_rules(ctx.hub, ctx.key).and_then(|own| digest(&own.rules));
     let feedback = own_feedback(ctx.hub, ctx.key).and_then(|own| own.rules.digest().cloned());
@@ -114,7 +119,8 @@ fn deliver(ctx: &Context<'_>, observation: &Observation, revision: &Parsed, appr
         };
         Task { cluster: cluster.clone(), goal }
     };
-    let is_present = |(_, target): &(&String, &Arc<VidraTarget>)| target.spec.desired == Wish::Present;
+    let is_present =
+        |(_, target): &(&String, &Arc<VidraTarget>)| target.spec.desired == DesiredState::Present;
     let unselected = targets.iter().filter(|(cluster, _)| !selection.targets.contains_key(*cluster));
     let (present, underway): (Vec<_>, Vec<_>) = unselected.partition(is_present);
     let waves = vec![
@@ -141,7 +147,7 @@ fn spec(
         cluster: cluster.to_owned(),
         member_uid: ctx.hub.catalog.member(cluster).and_then(|member| member.uid()),
         revision: revision.name.clone(),
-        desired: Wish::Present,
+        desired: DesiredState::Present,
         namespace: namespace.to_owned(),
         overrides: inputs(ctx, cluster, revision),
         drift: spec.drift.clone(),

@@ -1,7 +1,7 @@
 //! A VidraResource that would lose many of its VidraTargets, or the last: whether a person has to approve that.
 
 use kube::ResourceExt;
-use vidra_api::{VidraTarget, target::Desired as Wish};
+use vidra_api::{VidraTarget, target::DesiredState};
 use vidra_core::{
     first_of::first_of,
     guard::{self, Removal},
@@ -35,7 +35,7 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
         (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
     for (cluster, target) in &targets {
         let (name, uid) = (cluster.clone(), target.removal_id());
-        let exists = target.spec.desired == Wish::Present && !is_leaving(ctx, cluster);
+        let exists = target.spec.desired == DesiredState::Present && !is_leaving(ctx, cluster);
         match (exists, selection.targets.contains_key(cluster)) {
             (true, true) => drop(existing.insert(name, uid)),
             (true, false) => {

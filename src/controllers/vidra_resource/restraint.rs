@@ -2,7 +2,7 @@
 //! what of the policies restrains the hub acts.
 
 use kube::ResourceExt;
-use vidra_api::{VidraTarget, labels::FINALIZER, target::Desired as Wish};
+use vidra_api::{VidraTarget, labels::FINALIZER, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     restraint::restrained,
@@ -37,7 +37,7 @@ fn is_going(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> Option<Op
         return Some(None);
     }
     // What is under way where the namespace is not allowed goes by the member's onRevoke, as it is now.
-    match target.spec.desired != Wish::Present && !revoke::is_revoked(ctx.hub, &key) {
+    match target.spec.desired != DesiredState::Present && !revoke::is_revoked(ctx.hub, &key) {
         true => Some(None),
         false => revoke::taken(ctx.hub, &key, target),
     }
@@ -51,7 +51,9 @@ async fn restrain(
     is_selected: bool,
 ) -> Result<(), CallError> {
     let spec = match target.spec.desired {
-        Wish::Present if !mutants::is(Mutant::PoliciesWait) => restrained(&target.spec, &ctx.resource.spec),
+        DesiredState::Present if !mutants::is(Mutant::PoliciesWait) => {
+            restrained(&target.spec, &ctx.resource.spec)
+        }
         _ => target.spec.clone(),
     };
     // One that goes and is not selected is not made again, and without it the guard would not know of the loss.

@@ -6,7 +6,7 @@ use vidra_api::{
     TargetState, VidraResource, VidraResourceStatus, VidraTarget,
     condition::{READY, STALLED},
     find,
-    target::Desired as Wish,
+    target::DesiredState,
 };
 use vidra_core::status::{
     Problem, Reason, ResourceFacts, Stall, StatusReason, TargetView, first_drift, going, resource_status,
@@ -179,7 +179,7 @@ fn status_view(cluster: &str, target: &VidraTarget) -> TargetView {
         revision: status.revision,
         ready_revision: status.ready_revision,
         since: status.since,
-        leaving: target.spec.desired != Wish::Present,
+        leaving: target.spec.desired != DesiredState::Present,
         objects: status.objects,
     }
 }

@@ -1,6 +1,6 @@
 //! How targets end: each is turned to what becomes of its objects, and goes when the member is free of it.
 
-use vidra_api::{ContainerDeletion, VidraTarget, VidraTargetSpec, target::Desired as Wish};
+use vidra_api::{ContainerDeletion, VidraTarget, VidraTargetSpec, target::DesiredState};
 use vidra_core::{
     departure::{Departure, DepartureFacts, departure},
     mutants::{self, Mutant},
@@ -30,12 +30,12 @@ pub(super) enum Step {
 
 /// It was to go, and the member is free of it.
 fn has_left(target: &VidraTarget) -> bool {
-    target.spec.desired != Wish::Present && is_torn_down(target)
+    target.spec.desired != DesiredState::Present && is_torn_down(target)
 }
 
 /// The same, or nobody waits for its member any more.
 pub(super) fn is_over(target: &VidraTarget) -> bool {
-    target.spec.desired == Wish::Forgotten || has_left(target)
+    target.spec.desired == DesiredState::Forgotten || has_left(target)
 }
 
 /// Turns a target to Absent or Orphaned, by the word that approved it where it needed one, and removes it once the
@@ -57,12 +57,12 @@ pub(super) async fn send_away(
         found => found.is_ok(),
     };
     let ending = match target.spec.desired {
-        Wish::Present => ending(ctx, cluster).await?,
+        DesiredState::Present => ending(ctx, cluster).await?,
         _ => Ending::No,
     };
     let departure = match ending {
         Ending::Held(_) => Departure::Wait,
-        Ending::Orphan => Departure::Turn(Wish::Forgotten),
+        Ending::Orphan => Departure::Turn(DesiredState::Forgotten),
         Ending::No | Ending::Unseen(_) => departure(&facts(ctx, cluster, target, member_exists)),
     };
     let turned = |desired| {
@@ -75,7 +75,7 @@ pub(super) async fn send_away(
     };
     let next = match departure {
         Departure::Wait => return Ok(Step::Done),
-        Departure::Forget => return Ok(Step::Forget(Box::new(turned(Wish::Forgotten)))),
+        Departure::Forget => return Ok(Step::Forget(Box::new(turned(DesiredState::Forgotten)))),
         Departure::Turn(desired) => turned(desired),
     };
     let approved_removal = target.spec.approved_removal.clone();
@@ -89,7 +89,7 @@ pub(super) async fn send_away(
 fn facts(ctx: &Context<'_>, cluster: &str, target: &VidraTarget, member_exists: bool) -> DepartureFacts {
     DepartureFacts {
         desired: target.spec.desired,
-        wish: wish(ctx, cluster),
+        asked: end(ctx, cluster),
         member_exists,
         is_twin: has_lost_its_cluster(ctx, cluster),
         is_tried: is_tried(target),
@@ -99,7 +99,7 @@ fn facts(ctx: &Context<'_>, cluster: &str, target: &VidraTarget, member_exists: 
 }
 
 /// How a target ends.
-fn wish(ctx: &Context<'_>, cluster: &str) -> Wish {
+fn end(ctx: &Context<'_>, cluster: &str) -> DesiredState {
     let of_member = ctx.hub.catalog.member(cluster).and_then(|member| {
         let selection = intent::select(ctx.hub, ctx.resource, std::slice::from_ref(&member));
         intent::removal(ctx.resource, &member, &selection)
@@ -123,7 +123,7 @@ fn namespace_and_crd_deletion(ctx: &Context<'_>, key: &TargetKey, target: &Vidra
 /// Its MemberCluster has gone, while the VidraTarget was being made mostly, and nothing was ever delivered there: it is
 /// no wish to leave, and there is nothing to leave.
 pub(super) fn came_to_nothing(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> bool {
-    target.spec.desired == Wish::Present
+    target.spec.desired == DesiredState::Present
         && matches!(ctx.hub.catalog.find_member(cluster), Err(Lack::Missing))
         && has_nothing_there(ctx, cluster, target)
         && !mutants::is(Mutant::NothingWaits)
@@ -144,8 +144,8 @@ pub(super) async fn withdraw(
         return send_away(ctx, cluster, target, approval.as_deref()).await;
     }
     // A word for its removal says nothing of its objects.
-    let approved_removal = spec.approved_removal.clone().filter(|_| spec.desired == Wish::Present);
-    let (desired, recalls) = (Wish::Present, spec.recalled());
+    let approved_removal = spec.approved_removal.clone().filter(|_| spec.desired == DesiredState::Present);
+    let (desired, recalls) = (DesiredState::Present, spec.recalled());
     let spec = VidraTargetSpec { desired, recalls, suspend: false, approved_removal, ..spec.clone() };
     update(ctx, cluster, target, spec).await.map(|()| Step::Done)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vidra_api::{labels::FORGET, target::Desired as Wish};
+use vidra_api::{labels::FORGET, target::DesiredState};
 use vidra_core::status::{Delivery, Reason};
 
 use super::context::{Context, is_at_rest};
@@ -24,7 +24,7 @@ pub(super) fn at_rest(ctx: &Context<'_>, intent: Intent) -> Option<Delivery> {
         let message = format!("MemberCluster {cluster} is suspended; set its spec.suspend to false to go on");
         return Some(Delivery::Suspended { message });
     }
-    if spec.suspend && spec.desired == Wish::Present {
+    if spec.suspend && spec.desired == DesiredState::Present {
         // Nothing wakes it when the VidraResource says otherwise beside a manifest that cannot be read.
         let message = format!(
             "VidraResource {resource} was suspended; it goes on when its spec.suspend is false and what it declares can be delivered"

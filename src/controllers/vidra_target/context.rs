@@ -7,7 +7,7 @@ use vidra_api::{
     ContainerDeletion, DriftPolicy, DriftState, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
     labels::TAKE_OVER_FROM,
     names::{OwnerHash, field_manager},
-    target::Desired as Wish,
+    target::DesiredState,
 };
 use vidra_core::{
     mutants::{self, Mutant},
@@ -64,7 +64,7 @@ impl Context<'_> {
             }
             match confirm(hub, key, &now.spec) {
                 Intent::Confirmed => Ok(()),
-                _ => Err(Withdrawn::Wish),
+                _ => Err(Withdrawn::Intent),
             }
         };
         Token::new(|| session.epoch(), stands)
@@ -102,7 +102,7 @@ impl Context<'_> {
             name: format!("{namespace}/{resource}"),
             generation: self.target.spec.generation,
             since: made.unwrap_or_default(),
-            leaves: self.target.spec.desired != Wish::Present,
+            leaves: self.target.spec.desired != DesiredState::Present,
             create_namespaces,
             conflicts: self.target.spec.conflicts.clone(),
             take_over_from: member.and_then(|member| member.annotations().get(TAKE_OVER_FROM).cloned()),

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vidra_api::{Change, RemovingObjects, target::Desired as Wish};
+use vidra_api::{Change, RemovingObjects, target::DesiredState};
 use vidra_core::{
     object::ObjectKey,
     plan::{Action, Effect, Inventory, Want, Why},
@@ -207,7 +207,7 @@ fn still_going(
     execution: &mut Execution,
 ) {
     let again = Requeue::After(again);
-    if ctx.target.spec.desired != Wish::Present {
+    if ctx.target.spec.desired != DesiredState::Present {
         // Nobody has tried to remove what is left as it is for a while.
         let reason = if reason == Reason::Settling { reason } else { Reason::Removing };
         return execution.put_off(Delivery::TearingDown { reason, message }, again);

@@ -21,18 +21,18 @@ pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<
 }
 
 /// What came back; `None`: nobody has looked. `before`: what the status says now, which stands until all is read.
-/// `compared`: all of the target was seen.
+/// `seen`: all of the target was.
 pub(super) fn values(
     ctx: &Context<'_>,
     session: Option<&Session>,
-    (before, compared): (&VidraTargetStatus, bool),
+    (before, seen): (&VidraTargetStatus, bool),
 ) -> Option<Feedback> {
     if ctx.target.spec.status_feedback.is_none() {
         return Some(Feedback::default());
     }
     let redact = &ctx.hub.tuning.now().redact;
     let is_hidden = |key: &ObjectKey| redact.protects(&key.group, &key.kind);
-    match session?.records.feedback(&ctx.owner_hash(ctx.key), is_hidden, compared) {
+    match session?.records.feedback(&ctx.owner_hash(ctx.key), is_hidden, seen) {
         // What was old stays old until all is read.
         None if before.feedback_at.is_some() => None,
         read => Some(read.or_else(|| before.feedback.clone()).unwrap_or_default()),

@@ -1,7 +1,7 @@
 //! The end of a reconcile: what it found and did becomes a status, and is written with what became of the inventory. What
 //! drifts meanwhile is repaired beside that.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use vidra_api::{Change, RemovingObjects};
 use vidra_core::{
@@ -98,11 +98,13 @@ pub(super) async fn finish(
         // Where something is amiss the next reconcile takes care of it first.
         let is_well = execution.delivery.is_none() && execution.requeue.is_none();
         let status = status(scope, &plan, drift, awaited, &mut execution);
-        let told = publish_and_settle(scope, status, !effects.removals.is_empty(), &mut change);
+        let publication = publish_and_settle(scope, status, !effects.removals.is_empty(), &mut change);
         let beside = is_well.then_some(&mut repair);
-        let (corrected, told) = send(executor, &[], &mut execution.inventory, beside, told).await;
+        let (corrected, published) = send(executor, &[], &mut execution.inventory, beside, publication).await;
         if corrected.is_empty() {
-            return Ok(execution.requeue.or_else(|| asks_again(effects)).unwrap_or(told?));
+            let late_in = published?;
+            let asked = execution.requeue.or_else(|| asks_again(effects));
+            return Ok(asked.unwrap_or_else(|| Requeue::told(ctx.interval(), late_in)));
         }
         let written = current_inventory(ctx, &scope.wants);
         execution = Execution::of(execution.inventory);
@@ -147,12 +149,13 @@ fn status(
     execution: &mut Execution,
 ) -> Status {
     let is_found = |key: &ObjectKey| drift.changes.iter().any(|change| key_of(change) == *key);
-    let compared = scope.blind.is_empty() && execution.unverified.iter().all(is_found);
+    let seen = scope.blind.is_empty();
+    let compared = seen && execution.unverified.iter().all(is_found);
     let removing = still_there(&plan.effects, execution);
     let applied_generation = applied_generation(scope, plan.generation);
     let delivery = execution.delivery.take().unwrap_or(Delivery::Applied);
     let corrections = mem::take(&mut execution.corrections);
-    Status { delivery, corrections, drift, removing, compared, applied_generation, awaited }
+    Status { delivery, corrections, drift, removing, compared, seen, applied_generation, awaited }
 }
 
 /// The highest generation of the VidraResource among the live objects; `seen`: before anything was applied.
@@ -167,13 +170,14 @@ fn applied_generation(scope: &Scope<'_>, seen: i64) -> i64 {
     found.highest
 }
 
-/// Writes the status and what became of the inventory; mostly the status first, for which people wait.
+/// Writes the status and what became of the inventory; mostly the status first, for which people wait. Returns what
+/// [`publish`] does.
 async fn publish_and_settle(
     scope: &Scope<'_>,
     status: Status,
     removes: bool,
     change: &mut InventoryChange,
-) -> Result<Requeue, CallError> {
+) -> Result<Option<Duration>, CallError> {
     let ctx = scope.ctx;
     if removes || is_refused(ctx) {
         // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use tokio::time::Instant;
-use vidra_api::{DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, target::Desired as Wish};
+use vidra_api::{DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, target::DesiredState};
 use vidra_core::{
     manifest::Words,
     mutants::{self, Mutant},
@@ -153,7 +153,7 @@ fn will_apply(ctx: &Context<'_>, other: &TargetKey) -> bool {
 
 /// It is to be there.
 fn is_kept(ctx: &Context<'_>, other: &TargetKey) -> bool {
-    ctx.hub.catalog.target(other).is_some_and(|target| target.spec.desired == Wish::Present)
+    ctx.hub.catalog.target(other).is_some_and(|target| target.spec.desired == DesiredState::Present)
 }
 
 /// The VidraResources of the namespace of which is not known what they declare on this member now.
@@ -170,7 +170,7 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
     let Some(member) = ctx.hub.catalog.member(&ctx.key.cluster) else {
         return Others { silent, unrendered: Vec::new() };
     };
-    let leaves = ctx.target.spec.desired != Wish::Present;
+    let leaves = ctx.target.spec.desired != DesiredState::Present;
     let resources = ctx.hub.catalog.resources_in(&ctx.key.namespace);
     let unrendered = resources.iter().filter_map(|resource| {
         let key = target_of(ctx, &resource.name_any());
@@ -223,7 +223,7 @@ fn prune_delay(ctx: &Context<'_>) -> Duration {
 
 /// It is to be there, and nobody has deleted it.
 fn is_present(target: &VidraTarget) -> bool {
-    target.spec.desired == Wish::Present && target.metadata.deletion_timestamp.is_none()
+    target.spec.desired == DesiredState::Present && target.metadata.deletion_timestamp.is_none()
 }
 
 /// The VidraResources of a namespace of which is not known what they declare on a member now.

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use vidra_api::{
     VidraTarget,
     labels::{CONFIRM, CONFIRM_RESTORE},
-    target::Desired as Wish,
+    target::DesiredState,
 };
 use vidra_core::{
     mutants::{self, Mutant},
@@ -42,7 +42,7 @@ pub(super) fn restore_hold(ctx: &Context<'_>, session: &Session, found: &Generat
 /// Notes what the target has found, and wakes who goes by that; returns what all on the member have found.
 pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generations) -> usize {
     let cluster = &ctx.key.cluster;
-    let (before, total) = session.later.note(ctx.key, found.later);
+    let (before, total) = session.later_generations.note(ctx.key, found.later);
     if before > FEW && total <= FEW {
         ctx.hub.wake_targets(cluster);
     }
@@ -58,9 +58,9 @@ pub(super) fn goes_behind(ctx: &Context<'_>, session: &Session) -> Option<Delive
     if mutants::is(Mutant::LeavesBehind) {
         return None;
     }
-    match behind(ctx, session, false, session.later.of_others(ctx.key), "")? {
+    match behind(ctx, session, false, session.later_generations.of_others(ctx.key), "")? {
         Delivery::Waiting { reason, message } => {
-            session.later.wait(ctx.key, false);
+            session.later_generations.wait(ctx.key, false);
             Some(Delivery::TearingDown { reason, message })
         }
         held => Some(held),
@@ -81,7 +81,7 @@ fn behind(
     if confirmed {
         return None;
     }
-    let awaited = match found || !session.later.is_complete() {
+    let awaited = match found || !session.later_generations.is_complete() {
         true => looked(ctx, session),
         false => None,
     };
@@ -118,7 +118,7 @@ fn behind(
 
 /// This target was looked at, or cannot be.
 pub(super) fn note_first_look(ctx: &Context<'_>, session: &Session) {
-    if session.later.note_looked(ctx.key) {
+    if session.later_generations.note_looked(ctx.key) {
         looked(ctx, session);
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn cannot_look(ctx: &Context<'_>) {
 fn looked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
     let awaited = unlooked(ctx, session);
     if awaited.is_none() {
-        for (key, is_new) in session.later.complete() {
+        for (key, is_new) in session.later_generations.complete() {
             // What somebody changes is not to wait behind repairs.
             let priority = if is_new { Priority::User } else { Priority::Resync };
             ctx.hub.queue.add(Key::Target(key), priority);
@@ -147,10 +147,10 @@ fn looked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
 /// be made, for a restore may bring back VidraResources alone.
 fn unlooked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
     let is_awaited = |key: &TargetKey, target: &VidraTarget| {
-        target.spec.desired == Wish::Present
+        target.spec.desired == DesiredState::Present
             && !target.spec.suspend
             && target.metadata.deletion_timestamp.is_none()
-            && !session.later.has_looked(key)
+            && !session.later_generations.has_looked(key)
     };
     ctx.hub.catalog.first_on(&ctx.key.cluster, is_awaited).or_else(|| unmade(ctx))
 }

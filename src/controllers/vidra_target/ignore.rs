@@ -32,7 +32,7 @@ pub(super) fn sparing(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Sparin
         before != state.unused
     });
     if is_news {
-        ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Drift);
+        ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Event);
     }
     Ok(sparing)
 }

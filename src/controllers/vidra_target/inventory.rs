@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vidra_api::target::Desired as Wish;
+use vidra_api::target::DesiredState;
 use vidra_core::{
     beside::Beside,
     directives::ApplyMode,
@@ -130,7 +130,7 @@ impl InventoryChange {
     /// follow the status, for which people wait.
     pub(super) async fn settle(&mut self, ctx: &Context<'_>) -> Result<(), CallError> {
         let Some(inventory) = self.0.take() else { return Ok(()) };
-        write(ctx, &inventory, ctx.target.spec.desired != Wish::Present).await
+        write(ctx, &inventory, ctx.target.spec.desired != DesiredState::Present).await
     }
 
     /// The part of the inventory that is asked for, as it will be; `chunks`: as it is written.

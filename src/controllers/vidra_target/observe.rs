@@ -17,7 +17,7 @@ use super::{
     drift::{Suspects, applied_before, vanished},
     handover::handovers,
     hub_restore::{known_generation, restore_hold},
-    inventory::enter_proofs,
+    status::Status,
     visibility::Blind,
 };
 use crate::{desired::Desired, member::session::Session};
@@ -43,6 +43,11 @@ impl Scope<'_> {
     pub(super) fn live(&self) -> BTreeMap<ObjectKey, Live> {
         self.session.records.views_of(&self.owner.hash, self.wants.keys(), self.desired)
     }
+
+    /// Of what is looked at, and not brought to what is declared.
+    pub(super) fn status(&self, delivery: Delivery) -> Status {
+        Status { seen: self.blind.is_empty(), ..Status::of(delivery) }
+    }
 }
 
 /// What a plan goes by.
@@ -62,16 +67,15 @@ pub(super) struct Observation {
     pub(super) generation: i64,
 }
 
-/// Observes. Also enters in `inventory` what the member proves to be ours, and queues targets that wait for each other.
+/// Observes. `inventory`: with what the member proves to be ours.
 pub(super) async fn observe(
     scope: &Scope<'_>,
     live: BTreeMap<ObjectKey, Live>,
-    inventory: &mut Inventory,
+    inventory: &Inventory,
 ) -> Observation {
     let Scope { ctx, session, owner, desired, ref wants, delivered, .. } = *scope;
     let generations = session.records.generations(&owner.hash, desired, known_generation(ctx));
     let behind = restore_hold(ctx, session, &generations);
-    enter_proofs(inventory, wants, &live);
     let suspects = Suspects::of(wants, &live, inventory);
     let vanished = vanished(session, owner, &suspects, &live);
     let before = applied_before(ctx, session, desired, &suspects, (&live, &vanished), delivered).await;

@@ -2,7 +2,7 @@
 //! because somebody keeps undoing it.
 
 use vidra_core::{
-    plan::{Inventory, Plan, PlanInput, Wish},
+    plan::{Inventory, Plan, PlanInput, Presence},
     status::Delivery,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn plan(scope: &Scope<'_>, observation: Observation, inventory: &Inve
     let Scope { ctx, session, owner, desired, blind, ref wants, delivered, revisit } = *scope;
     let Observation { live, vanished, before, handovers, suspects, behind, generation } = observation;
     let input = PlanInput {
-        wish: Wish::Present,
+        presence: Presence::Present,
         wants,
         inventory,
         live: &live,

@@ -18,6 +18,13 @@ pub(super) enum Requeue {
     Retry(Retry),
 }
 
+impl Requeue {
+    /// Of what a status tells: after the interval, or when its delivery is late, which nothing else tells.
+    pub(super) fn told(interval: Duration, late_in: Option<Duration>) -> Self {
+        Self::After(late_in.map_or(interval, |left| left.min(interval)))
+    }
+}
+
 /// The class of a failure: how often it is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Retry {

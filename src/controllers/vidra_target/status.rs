@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use vidra_api::{
-    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus,
-    target::Desired as Wish,
+    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, target::DesiredState,
 };
 use vidra_core::{
     directives::WaitFor,
@@ -46,6 +45,8 @@ pub(super) struct Status {
     pub(super) removing: Option<RemovingObjects>,
     /// All of the target was compared with the member.
     pub(super) compared: bool,
+    /// All of the target was seen: what is not recorded is not there.
+    pub(super) seen: bool,
     /// The highest generation of the VidraResource among the live objects.
     pub(super) applied_generation: i64,
     /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
@@ -61,19 +62,20 @@ impl Status {
             drift: DriftReport::default(),
             removing: None,
             compared: false,
+            seen: false,
             applied_generation: 0,
             awaited: None,
         }
     }
 }
 
-/// Writes the status, if it is new and may be written now. Returns the regular requeue: the interval, or a timeout.
+/// Writes the status, if it is new and may be written now. Returns when its delivery is late, if it is to come to that.
 pub(super) async fn publish(
     ctx: &Context<'_>,
     status: Status,
     (desired, session): (&Desired, Option<&Session>),
     inventory: &InventoryChange,
-) -> Result<Requeue, CallError> {
+) -> Result<Option<Duration>, CallError> {
     let queue_key = Key::Target(ctx.key.clone());
     count_corrections(ctx, &status.corrections);
     note_looked(ctx, &status.delivery);
@@ -120,16 +122,14 @@ pub(super) async fn publish(
             state.forget_corrections(facts.corrected);
         });
     }
-    // When it is late, nothing else tells.
-    let interval = ctx.interval();
-    let late_in = late_in.filter(|left| !left.is_zero());
-    Ok(Requeue::After(late_in.map_or(interval, |left| left.min(interval))))
+    Ok(late_in.filter(|left| !left.is_zero()))
 }
 
-/// Tells this of a target at which nothing was looked.
+/// Tells this of a target at which nothing was looked, and requeues it as one that was told.
 pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
     let nothing = InventoryChange::default();
-    publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await
+    let late_in = publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await?;
+    Ok(Requeue::told(ctx.interval(), late_in))
 }
 
 /// What the status is made from. `before`: what it says now.
@@ -148,7 +148,7 @@ fn facts<'a>(
     if let Some(unproven) = &unproven {
         ctx.hub.state.lock().note_unproven(ctx.key, unproven.kinds());
     }
-    let leaving = ctx.target.spec.desired != Wish::Present;
+    let leaving = ctx.target.spec.desired != DesiredState::Present;
     // What is known to be there, not what is wanted.
     let objects = inventory.known(&chunks) as i64;
     // Locked here: within the literal below a lock would be held until its end.
@@ -180,7 +180,7 @@ fn facts<'a>(
         // While something cannot be seen, what was known stands.
         removing: if status.compared { status.removing } else { before.removing.clone() },
         corrected,
-        feedback: feedback::values(ctx, session, (before, status.compared)),
+        feedback: feedback::values(ctx, session, (before, status.seen)),
         compared: status.compared,
         unserved: !desired.unresolved.is_empty(),
         applied_generation: status.applied_generation.max(ctx.target.spec.generation),

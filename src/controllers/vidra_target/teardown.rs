@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use vidra_api::{names::OwnerHash, target::Desired as Wish};
+use vidra_api::{names::OwnerHash, target::DesiredState};
 use vidra_core::{
     plan::{self, Inventory, Plan, PlanInput},
     status::{Delivery, Reason, is_torn_down},
@@ -89,15 +89,15 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
 
 /// What is to be done with all that the inventory holds.
 fn plan_to_leave(ctx: &Context<'_>, session: &Session, inventory: &Inventory) -> Plan {
-    let wish = match ctx.target.spec.desired {
-        Wish::Orphaned => plan::Wish::Orphaned,
-        _ => plan::Wish::Absent,
+    let presence = match ctx.target.spec.desired {
+        DesiredState::Orphaned => plan::Presence::Orphaned,
+        _ => plan::Presence::Absent,
     };
     let (wants, live) = (BTreeMap::new(), BTreeMap::new());
     let (vanished, before) = (BTreeMap::new(), BTreeMap::new());
     let handovers = handovers(ctx, session, inventory.keys());
     plan::plan(&PlanInput {
-        wish,
+        presence,
         wants: &wants,
         inventory,
         live: &live,
@@ -147,7 +147,7 @@ pub(super) async fn forget_state(hub: &Hub, key: &TargetKey) -> Result<(), CallE
     if let Some(session) = hub.session(&key.cluster) {
         session.informers.release(key);
         session.informers.forget(key);
-        session.later.forget(key);
+        session.later_generations.forget(key);
         session.claims.forget(key);
         session.records.forget(&OwnerHash::new(&hub.identity.hub, &key.namespace, &key.resource));
     }

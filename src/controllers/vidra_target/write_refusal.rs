@@ -49,7 +49,7 @@ pub(super) fn note_refused(ctx: &Context<'_>, message: Option<String>) {
         before != state.refused
     });
     if is_news {
-        ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Drift);
+        ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Event);
     }
 }
 

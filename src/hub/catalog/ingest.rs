@@ -76,7 +76,7 @@ impl Catalog {
         contents.targets.insert(key.clone(), Arc::new(target));
         drop(contents);
         if status {
-            self.queue.add(Key::Resource(key.resource_key()), Priority::Drift);
+            self.queue.add(Key::Resource(key.resource_key()), Priority::Event);
         }
         if counts {
             self.queue.recount(&key.cluster);

@@ -36,7 +36,7 @@ impl Generations {
 
 /// How many such objects each target of a member has found: together they tell whether the hub is behind.
 #[derive(Debug, Default)]
-pub struct Later {
+pub struct LaterGenerations {
     found: Mutex<BTreeMap<TargetKey, usize>>,
     /// All that the hub has there was looked at once.
     complete: AtomicBool,
@@ -44,7 +44,7 @@ pub struct Later {
     waiting: Mutex<BTreeMap<TargetKey, bool>>,
 }
 
-impl Later {
+impl LaterGenerations {
     /// A target tells what it found; returns what all had found before, and now.
     pub fn note(&self, target: &TargetKey, count: usize) -> (usize, usize) {
         let mut all = self.found.lock();
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_targets_find_adds_up_and_is_over_when_the_last_has_found_nothing() {
         let [one, two, three] = ["one", "two", "three"].map(|name| TargetKey::new("ns", name, "berlin"));
-        let later = Later::default();
+        let later = LaterGenerations::default();
         assert_eq!(later.note(&one, 4), (0, 4));
         assert_eq!(later.note(&two, 2), (4, 6));
         assert_eq!(later.note(&one, 0), (6, 2));

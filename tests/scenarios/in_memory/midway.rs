@@ -12,7 +12,7 @@ use std::{
 use memkube::{Call, Cluster, Fault, Verb};
 use serde_json::json;
 use testkit::world::{At, SOON, Who, World, wait_for};
-use vidra_api::{Desired, TargetState};
+use vidra_api::{DesiredState, TargetState};
 
 use super::scenario;
 use crate::{config_map, member_without_credentials, says};
@@ -280,7 +280,7 @@ fn a_target_that_its_resource_is_letting_go_is_none_of_those_that_stay_on_a_memb
             world.reconcile_now("kept", &turn.to_string()).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             let kept = world.target("kept", "berlin").await.expect("it is there");
-            assert_eq!(kept.spec.desired, Desired::Present, "it is the last that stays there");
+            assert_eq!(kept.spec.desired, DesiredState::Present, "it is the last that stays there");
         }
         hub.clear_fault();
         world.hub.gone(&world.target_at("left", "berlin")).await;

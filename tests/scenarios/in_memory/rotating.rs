@@ -13,7 +13,7 @@ use memkube::{Call, Cluster, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, wait_for};
-use vidra_api::target::Desired;
+use vidra_api::target::DesiredState;
 
 use super::scenario;
 use crate::{config_map, events};
@@ -114,7 +114,11 @@ fn lands_after_its_credentials(between: impl AsyncFnOnce(&World)) {
         world.hub.delete(&world.resource_at("shop")).await;
         wait_for("the target is to go", SOON, async || {
             let target = world.target("shop", "berlin").await.ok_or("there is none")?;
-            if target.spec.desired == Desired::Absent { Ok(()) } else { Err(format!("{:?}", target.spec)) }
+            if target.spec.desired == DesiredState::Absent {
+                Ok(())
+            } else {
+                Err(format!("{:?}", target.spec))
+            }
         })
         .await;
         between(&world).await;

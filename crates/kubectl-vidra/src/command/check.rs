@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::Value;
 use vidra_api::labels::HEALTH_RULES;
-use vidra_api::{Desired, MemberCluster, VidraResource, VidraTarget};
+use vidra_api::{DesiredState, MemberCluster, VidraResource, VidraTarget};
 use vidra_core::health::rules::RuleSet;
 use vidra_core::manifest;
 use vidra_core::object::ObjectKey;
@@ -48,7 +48,7 @@ pub async fn run(place: &Place, flags: &CheckFlags) -> Ended {
         let own: Vec<_> = targets
             .iter()
             .filter(|one| one.metadata.namespace == *namespace && Some(&*one.spec.resource) == name)
-            .filter(|one| one.spec.desired == Desired::Present)
+            .filter(|one| one.spec.desired == DesiredState::Present)
             .filter(|one| flags.cluster.as_ref().is_none_or(|cluster| *cluster == one.spec.cluster))
             .collect();
         let rules = |config_maps: &[ConfigMap]| of_hub(config_maps, &resource.spec.health_check_exprs).set;

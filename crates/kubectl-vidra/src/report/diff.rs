@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use similar::TextDiff;
 use vidra_api::{
-    DeletionPolicy, Desired, MemberCluster, VidraResource, VidraResourceSpec, VidraTarget,
+    DeletionPolicy, DesiredState, MemberCluster, VidraResource, VidraResourceSpec, VidraTarget,
     labels::APPROVE_REMOVAL,
 };
 use vidra_core::annotations::Unknown;
@@ -89,7 +89,7 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
     let present: BTreeMap<&str, &VidraTarget> = question
         .targets
         .iter()
-        .filter(|target| target.spec.desired == Desired::Present)
+        .filter(|target| target.spec.desired == DesiredState::Present)
         .map(|target| (target.spec.cluster.as_str(), target))
         .collect();
     let mut text = String::new();

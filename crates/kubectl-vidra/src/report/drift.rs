@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use vidra_api::{Change, ChangedField, Desired, DriftState, Time, VidraTarget};
+use vidra_api::{Change, ChangedField, DesiredState, DriftState, Time, VidraTarget};
 
 use super::change;
 use crate::table::table;
@@ -89,7 +89,7 @@ impl Report {
     ) {
         let status = target.status.clone().unwrap_or_default();
         // What is on its way out is no drift.
-        if target.spec.desired != Desired::Present {
+        if target.spec.desired != DesiredState::Present {
             return;
         }
         self.targets += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use vidra_api::condition::{READY, STALLED};
-use vidra_api::{Desired, DriftPolicy, MemberCluster, TargetState, VidraResource, VidraTarget, find};
+use vidra_api::{DesiredState, DriftPolicy, MemberCluster, TargetState, VidraResource, VidraTarget, find};
 
 use super::diff::Answer;
 use super::{declared, drift, status};
@@ -75,10 +75,10 @@ pub fn pending(
 fn wish(resource: &VidraResource, target: &VidraTarget, selected: bool) -> Vec<String> {
     let status = target.status.clone().unwrap_or_default();
     match target.spec.desired {
-        Desired::Present => {}
-        Desired::Absent => return vec![format!("- delete {} objects", status.objects)],
-        Desired::Orphaned => return vec![format!("- release {} objects", status.objects)],
-        Desired::Forgotten => {
+        DesiredState::Present => {}
+        DesiredState::Absent => return vec![format!("- delete {} objects", status.objects)],
+        DesiredState::Orphaned => return vec![format!("- release {} objects", status.objects)],
+        DesiredState::Forgotten => {
             return vec![format!("- forget {} objects, which stay as they are", status.objects)];
         }
     }

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use termtree::Tree;
 use vidra_api::condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED};
 use vidra_api::{
-    Condition, Desired, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource, VidraTarget,
-    find,
+    Condition, DesiredState, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource,
+    VidraTarget, find,
 };
 use vidra_core::status::{Reason, Standing, going, removing};
 
@@ -185,7 +185,7 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
     text.push_str(&format!(" for {}", age_or_dash(status.since.as_ref(), now)));
     // Of what is to go nobody waits until it is healthy.
     let objects = match target.spec.desired {
-        Desired::Present => format!("{}/{}", status.ready, status.objects),
+        DesiredState::Present => format!("{}/{}", status.ready, status.objects),
         _ => status.objects.to_string(),
     };
     text.push_str(&format!(", {objects} objects"));
@@ -195,10 +195,10 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
         Some(DriftState::Unknown) | None => text.push_str(", drift unknown"),
     }
     match target.spec.desired {
-        Desired::Present => {}
-        Desired::Absent => text.push_str(", to be removed"),
-        Desired::Orphaned => text.push_str(", to be released"),
-        Desired::Forgotten => text.push_str(", forgotten"),
+        DesiredState::Present => {}
+        DesiredState::Absent => text.push_str(", to be removed"),
+        DesiredState::Orphaned => text.push_str(", to be released"),
+        DesiredState::Forgotten => text.push_str(", forgotten"),
     }
     if rank(target, wanted) != WELL
         && let Some(message) = &status.message
@@ -213,7 +213,7 @@ fn details(target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -> Vec<St
     let status = target.status.clone().unwrap_or_default();
     let mut lines = Vec::new();
     let wanted = wanted.unwrap_or(&target.spec.revision);
-    if status.revision.as_deref() != Some(wanted) && target.spec.desired == Desired::Present {
+    if status.revision.as_deref() != Some(wanted) && target.spec.desired == DesiredState::Present {
         let has = status.revision.as_deref().unwrap_or("none");
         lines.push(format!("is to have revision {wanted}, has {has}"));
     }

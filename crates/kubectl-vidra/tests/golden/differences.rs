@@ -5,7 +5,7 @@ use kubectl_vidra::report::declared::Sources;
 use kubectl_vidra::report::diff::{Answer, Question, diff};
 use kubectl_vidra::report::pending::pending;
 use serde_json::{Value, json};
-use vidra_api::{Desired, VidraResource, VidraTarget};
+use vidra_api::{DesiredState, VidraResource, VidraTarget};
 
 use crate::fleet::{drifted, member, now, resource, says, scaled, target, well};
 
@@ -211,7 +211,7 @@ fn what_the_hub_is_about_to_do_is_told_by_cluster() {
     moves["reason"] = json!("WaitingForWave");
     moves["message"] = json!("wave 1 waits for Deployment.apps shop/web");
     let mut leaving = target("tokyo", well());
-    leaving.spec.desired = Desired::Absent;
+    leaving.spec.desired = DesiredState::Absent;
     let targets = [
         target("austin", moves),
         target("berlin", drifted(json!([scaled("2026-03-01T11:50:00Z")]))),

@@ -52,7 +52,7 @@ fn mixed() -> Vec<VidraTarget> {
     unnamed["drift"] = json!("Drifted");
     unnamed["drifted"] = json!(2);
     let mut leaving = target("paris", drifted(json!([scaled("2026-03-01T09:00:00Z")])));
-    leaving.spec.desired = vidra_api::Desired::Absent;
+    leaving.spec.desired = vidra_api::DesiredState::Absent;
     vec![
         target("austin", drifted(json!([object("Secret", "a", "Missing", json!([])), undone]))),
         target("berlin", crowded),
@@ -188,7 +188,7 @@ fn a_tree_says_what_is_gone_what_still_goes_and_counts_as_the_hub_does() {
     let mut earlier = target("oslo", well());
     earlier.metadata.generation = Some(2);
     let mut leaving = target("zurich", well());
-    leaving.spec.desired = vidra_api::Desired::Absent;
+    leaving.spec.desired = vidra_api::DesiredState::Absent;
     let status = leaving.status.as_mut().unwrap();
     status.state = Some(vidra_api::TargetState::Terminating);
     (status.reason, status.message) = (Some("NoCredentials".into()), Some("the hub has none".into()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Caller, Wish, service_account};
+use super::{Attributes, Caller, service_account};
 use crate::store::{Place, Resource, Store};
 
 /// The group of Roles and bindings.
@@ -38,14 +38,14 @@ impl Rights {
     }
 
     /// The reason why the caller may, or what kept the rules from being read.
-    pub fn check(&self, caller: &Caller, wish: &Wish) -> Result<String, String> {
+    pub fn check(&self, caller: &Caller, attributes: &Attributes) -> Result<String, String> {
         if caller.free {
             return Ok(String::new());
         }
         let mut unread = Vec::new();
-        for (grant, subject) in self.of(caller, &wish.namespace) {
+        for (grant, subject) in self.of(caller, &attributes.namespace) {
             match &grant.rules {
-                Ok(rules) if rules.iter().any(|rule| allows(rule, wish)) => {
+                Ok(rules) if rules.iter().any(|rule| allows(rule, attributes)) => {
                     return Ok(format!("RBAC: allowed by {} to {}", grant.source, described(subject)));
                 }
                 Ok(_) => {}
@@ -152,22 +152,22 @@ fn described(subject: &Value) -> String {
 }
 
 /// `RuleAllows` of Kubernetes' RBAC authorizer.
-fn allows(rule: &Value, wish: &Wish) -> bool {
+fn allows(rule: &Value, attributes: &Attributes) -> bool {
     let list = |field: &str| rule[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-    if !list("verbs").any(|verb| verb == "*" || verb == wish.verb) {
+    if !list("verbs").any(|verb| verb == "*" || verb == attributes.verb) {
         return false;
     }
-    if wish.resource.is_empty() {
+    if attributes.resource.is_empty() {
         return list("nonResourceURLs").any(|url| {
             let prefix = url.strip_suffix('*').map(|url| url.trim_end_matches('*'));
-            url == wish.path || prefix.is_some_and(|prefix| wish.path.starts_with(prefix))
+            url == attributes.path || prefix.is_some_and(|prefix| attributes.path.starts_with(prefix))
         });
     }
-    let Wish { resource, subresource, .. } = wish;
+    let Attributes { resource, subresource, .. } = attributes;
     let whole = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };
     let named = rule["resourceNames"].as_array().is_none_or(Vec::is_empty)
-        || list("resourceNames").any(|name| name == wish.name);
-    list("apiGroups").any(|group| group == "*" || group == wish.group)
+        || list("resourceNames").any(|name| name == attributes.name);
+    list("apiGroups").any(|group| group == "*" || group == attributes.group)
         && list("resources").any(|of| {
             of == "*"
                 || of == whole

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kube::Api;
 use serde_json::{Value, json};
 use vidra_api::{
-    Desired, DriftState, MemberCluster, MemberClusterStatus, MemberTargets, TargetState, VidraTarget, find,
+    DesiredState, DriftState, MemberCluster, MemberClusterStatus, MemberTargets, TargetState, VidraTarget,
+    find,
 };
 
 use super::{
@@ -80,7 +81,7 @@ impl World {
                 let (mut targets, mut objects) = (MemberTargets::default(), 0);
                 for target in all.iter().filter(|target| target.spec.cluster == *name) {
                     let own = target.status.clone().unwrap_or_default();
-                    let stays = target.spec.desired == Desired::Present;
+                    let stays = target.spec.desired == DesiredState::Present;
                     let current = own.observed_generation == target.metadata.generation;
                     let is = |state| i32::from(stays && current && own.state == Some(state));
                     let has = i32::from(own.revision.as_ref() == Some(&target.spec.revision));

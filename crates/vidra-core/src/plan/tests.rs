@@ -76,17 +76,17 @@ impl State {
         self.live.insert(key(kind, name), live);
         self
     }
-    fn plan(&self, wish: Wish) -> Plan {
-        self.plan_with(wish, true, true)
+    fn plan(&self, presence: Presence) -> Plan {
+        self.plan_with(presence, true, true)
     }
-    fn plan_with(&self, wish: Wish, prune: bool, complete: bool) -> Plan {
-        self.plan_under(wish, prune, complete, Policy::default())
+    fn plan_with(&self, presence: Presence, prune: bool, complete: bool) -> Plan {
+        self.plan_under(presence, prune, complete, Policy::default())
     }
-    fn plan_under(&self, wish: Wish, prune: bool, complete: bool, policy: Policy) -> Plan {
+    fn plan_under(&self, presence: Presence, prune: bool, complete: bool, policy: Policy) -> Plan {
         let (wants, inventory, live) = (&self.wants, &self.inventory, &self.live);
         let (delivered, unplannable) = (self.delivered, self.unplannable);
         super::plan(&PlanInput {
-            wish,
+            presence,
             wants,
             inventory,
             live,
@@ -177,10 +177,10 @@ fn each_object_gets_what_its_state_asks_for() {
         ),
     ];
     for (name, state, action) in cases {
-        assert_eq!(*only(&state.plan(Wish::Present)), action, "{name}");
+        assert_eq!(*only(&state.plan(Presence::Present)), action, "{name}");
     }
     let settled = base().hold("ConfigMap", "a", "u").live("ConfigMap", "a", live("u", "h1"));
-    assert_eq!(settled.plan(Wish::Present), Plan::default());
+    assert_eq!(settled.plan(Presence::Present), Plan::default());
 }
 
 #[test]
@@ -188,16 +188,16 @@ fn what_is_not_provably_ours_is_never_written() {
     let mut foreign = live("u", "h1");
     foreign.proof = false;
     let state = State::default().want("ConfigMap", "a", "h2").live("ConfigMap", "a", foreign.clone());
-    let plan = state.plan(Wish::Present);
+    let plan = state.plan(Presence::Present);
     assert!(plan.stages.is_empty());
     assert_eq!(plan.refusals, [Refusal::NotOurs(key("ConfigMap", "a"))]);
     // The inventory knows another uid under this name: that one is gone, this one is somebody else's.
-    let replaced = state.hold("ConfigMap", "a", "old").plan(Wish::Present);
+    let replaced = state.hold("ConfigMap", "a", "old").plan(Presence::Present);
     assert!(replaced.stages.is_empty(), "{replaced:?}");
     let mut controlled = live("u", "h0");
     controlled.controlled = true;
     let state = State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", controlled);
-    assert_eq!(state.plan(Wish::Present).refusals, [Refusal::Controlled(key("ConfigMap", "a"))]);
+    assert_eq!(state.plan(Presence::Present).refusals, [Refusal::Controlled(key("ConfigMap", "a"))]);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn what_may_be_taken_over_is_tried_as_new_and_nothing_of_a_controller_is() {
         change(&mut seen);
         State::default().want("ConfigMap", "a", "h2").live("ConfigMap", "a", seen)
     };
-    let plan = |state: State| state.plan_under(Wish::Present, true, true, policy);
+    let plan = |state: State| state.plan_under(Presence::Present, true, true, policy);
     assert_eq!(*only(&plan(state(|_| {}))), Action::Create);
     let controlled = plan(state(|seen| seen.controlled = true));
     assert_eq!(controlled.refusals, [Refusal::Controlled(key("ConfigMap", "a"))]);
@@ -223,7 +223,7 @@ fn where_fields_are_not_to_be_taken_no_apply_is_forced() {
     for drift in [Drift::Differs, Drift::Unsure] {
         let seen = Live { drift, ..live("u", "h1") };
         let state = State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", seen);
-        let plan = state.plan_under(Wish::Present, true, true, policy);
+        let plan = state.plan_under(Presence::Present, true, true, policy);
         let forced =
             matches!(only(&plan), Action::Apply { force: true, .. } | Action::Verify { force: true, .. });
         assert!(!forced, "{plan:?}");
@@ -235,7 +235,7 @@ fn a_terminating_object_is_waited_for() {
     let mut dying = live("u", "h0");
     dying.terminating = true;
     let plan =
-        State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", dying).plan(Wish::Present);
+        State::default().want("ConfigMap", "a", "h1").live("ConfigMap", "a", dying).plan(Presence::Present);
     assert!(plan.stages.is_empty());
     assert_eq!(plan.waits, [Wait::Terminating(key("ConfigMap", "a"))]);
 }
@@ -244,15 +244,15 @@ fn a_terminating_object_is_waited_for() {
 fn kinds_and_namespaces_come_first_and_the_rest_waits_for_them() {
     let crd = "CustomResourceDefinition";
     let state = State::default().want("Deployment", "d", "h").want(crd, "c", "h").want("ConfigMap", "m", "h");
-    let plan = state.plan(Wish::Present);
+    let plan = state.plan(Presence::Present);
     assert_eq!(plan.stages.len(), 1);
     assert_eq!(plan.waits, [Wait::NotCurrent(key(crd, "c"))]);
     assert_eq!(plan.intent.as_ref().map(BTreeSet::len), Some(3), "all of it is intended beforehand");
     let mut young = live("u", "h");
     young.current = false;
-    let waiting = state.clone().live(crd, "c", young).plan(Wish::Present);
+    let waiting = state.clone().live(crd, "c", young).plan(Presence::Present);
     assert!(waiting.stages.is_empty() && !waiting.waits.is_empty(), "{waiting:?}");
-    let ready = state.live(crd, "c", live("u", "h")).plan(Wish::Present);
+    let ready = state.live(crd, "c", live("u", "h")).plan(Presence::Present);
     let kinds: Vec<_> = ready.stages.iter().flatten().map(|effect| &*effect.gvk.kind).collect();
     assert_eq!(kinds, ["ConfigMap", "Deployment"]);
 }
@@ -268,9 +268,9 @@ fn only_what_the_inventory_holds_is_removed_and_only_when_all_is_known() {
     let removed = |plan: Plan| -> Vec<ObjectKey> {
         plan.removals.into_iter().flatten().map(|effect| effect.key).collect()
     };
-    assert_eq!(removed(state.plan(Wish::Present)), [key("ConfigMap", "dropped")]);
-    assert_eq!(removed(state.plan_with(Wish::Present, false, true)), []);
-    assert_eq!(removed(state.plan_with(Wish::Present, true, false)), []);
+    assert_eq!(removed(state.plan(Presence::Present)), [key("ConfigMap", "dropped")]);
+    assert_eq!(removed(state.plan_with(Presence::Present, false, true)), []);
+    assert_eq!(removed(state.plan_with(Presence::Present, true, false)), []);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn an_object_that_another_declared_key_resolves_to_is_not_removed() {
         .live("ConfigMap", "new", live("same", "h"))
         .hold("ConfigMap", "new", "same")
         .hold("Secret", "old", "same");
-    assert!(state.plan(Wish::Present).removals.is_empty());
+    assert!(state.plan(Presence::Present).removals.is_empty());
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
         .hold("ConfigMap", "m", "2")
         .hold("Deployment", "d", "3")
         .hold("CustomResourceDefinition", "c", "4");
-    let plan = state.plan(Wish::Absent);
+    let plan = state.plan(Presence::Absent);
     let order: Vec<_> = plan.removals.iter().flatten().map(|effect| &*effect.gvk.kind).collect();
     assert_eq!(order[..2], ["Deployment", "ConfigMap"]);
     for effect in plan.removals.iter().flatten() {
@@ -299,13 +299,13 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
         assert_eq!(matches!(effect.action, Action::Release { .. }), kept, "{effect:?}");
     }
     let when_empty = Policy { when_empty: true, ..Policy::default() };
-    let emptied = state.plan_under(Wish::Absent, true, true, when_empty);
+    let emptied = state.plan_under(Presence::Absent, true, true, when_empty);
     for effect in emptied.removals.iter().flatten() {
         let asks = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
         assert_eq!(matches!(effect.action, Action::DeleteEmpty { .. }), asks, "{effect:?}");
     }
     assert_eq!((deletions(&plan), deletions(&emptied)), (2, 4));
-    let orphaned = state.plan_under(Wish::Orphaned, true, true, when_empty);
+    let orphaned = state.plan_under(Presence::Orphaned, true, true, when_empty);
     assert_eq!(deletions(&orphaned), 0);
     assert!(orphaned.removals.iter().flatten().all(|effect| matches!(effect.action, Action::Release { .. })));
 }
@@ -313,7 +313,7 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
 #[test]
 fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it() {
     let awaited = || Handover::Awaited("second".into());
-    for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
+    for presence in [Presence::Present, Presence::Absent, Presence::Orphaned] {
         let mut state = State::default();
         for name in ["alone", "early", "wanted", "taken", "unclaimed", "unseen", "unknown"] {
             state = state.hold("ConfigMap", name, name).live("ConfigMap", name, live(name, "h"));
@@ -329,19 +329,19 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
         state.handovers.insert(key("ConfigMap", "unseen"), unseen.clone());
         state.handovers.insert(key("ConfigMap", "unknown"), unknown.clone());
         state.handovers.insert(key("Namespace", "inside"), Handover::Done);
-        let plan = state.plan(wish);
+        let plan = state.plan(presence);
         let effects: Vec<_> =
             plan.removals.iter().flatten().map(|effect| (&*effect.key.name, &effect.action)).collect();
         let withdraw = |uid: &str| Action::Withdraw { uid: uid.into() };
-        assert_eq!(effects.len(), 5, "{wish:?}: {effects:?}");
-        let yields = Action::Yield { uid: "unseen".into(), as_is: wish == Wish::Orphaned };
+        assert_eq!(effects.len(), 5, "{presence:?}: {effects:?}");
+        let yields = Action::Yield { uid: "unseen".into(), as_is: presence == Presence::Orphaned };
         assert!(effects.contains(&("unseen", &yields)), "{effects:?}");
         assert!(
             effects.contains(&("unclaimed", &Action::Release { uid: "unclaimed".into() })),
             "{effects:?}"
         );
-        let part = |uid: &str| match wish {
-            Wish::Orphaned => Action::Release { uid: uid.into() },
+        let part = |uid: &str| match presence {
+            Presence::Orphaned => Action::Release { uid: uid.into() },
             _ => withdraw(uid),
         };
         assert!(effects.contains(&("taken", &part("taken"))), "{effects:?}");
@@ -349,7 +349,7 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
         assert!(effects.iter().any(|(name, _)| *name == "alone"));
         assert_eq!(
             deletions(&plan),
-            usize::from(wish != Wish::Orphaned),
+            usize::from(presence != Presence::Orphaned),
             "what is left to another is no loss"
         );
         let stays =
@@ -452,18 +452,18 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 
 proptest! {
     #[test]
-    fn performing_plans_soon_leaves_nothing_to_plan(mut state in any_state(), policy in any_policy(), wish in prop_oneof![
-        Just(Wish::Present), Just(Wish::Absent), Just(Wish::Orphaned)
+    fn performing_plans_soon_leaves_nothing_to_plan(mut state in any_state(), policy in any_policy(), presence in prop_oneof![
+        Just(Presence::Present), Just(Presence::Absent), Just(Presence::Orphaned)
     ]) {
-        if wish != Wish::Present {
+        if presence != Presence::Present {
             state.wants.clear();
         }
         // One plan for each gate: foundations, then the rest.
         for _ in 0..3 {
-            let plan = state.plan_under(wish, true, true, policy);
+            let plan = state.plan_under(presence, true, true, policy);
             perform(&mut state, &plan);
         }
-        let again = state.plan_under(wish, true, true, policy);
+        let again = state.plan_under(presence, true, true, policy);
         prop_assert!(again.is_empty(), "{:?}", again);
     }
 
@@ -471,8 +471,8 @@ proptest! {
     fn no_plan_acts_on_what_is_foreign_or_removes_what_the_inventory_does_not_hold(
         state in any_state(), policy in any_policy()
     ) {
-        for wish in [Wish::Present, Wish::Absent, Wish::Orphaned] {
-            let plan = state.plan_under(wish, true, true, policy);
+        for presence in [Presence::Present, Presence::Absent, Presence::Orphaned] {
+            let plan = state.plan_under(presence, true, true, policy);
             for effect in plan.removals.iter().flatten() {
                 prop_assert!(state.inventory.contains_key(&effect.key));
                 prop_assert!(!state.wants.contains_key(&effect.key));
@@ -498,17 +498,21 @@ fn what_a_declaration_drops_is_told_whatever_is_waited_for() {
     let new = || State::default().want("ConfigMap", "new", "h");
     let moved = || hold_all(new().want("Namespace", "n", "n"));
     let all = ["a", "b", "c", "d"];
-    let waits = moved().plan(Wish::Present);
+    let waits = moved().plan(Presence::Present);
     assert!(!waits.waits.is_empty() && waits.removals.is_empty(), "a Namespace comes first: {waits:?}");
     assert_eq!(dropped(&waits), all);
     let mut refused = hold_all(new());
     refused.live.insert(key("ConfigMap", "new"), Live { proof: false, ..live("foreign", "h") });
-    let refused = refused.plan(Wish::Present);
+    let refused = refused.plan(Presence::Present);
     assert!(!refused.refusals.is_empty(), "{refused:?}");
     assert_eq!(dropped(&refused), all);
-    assert_eq!(dropped(&moved().plan_with(Wish::Present, true, false)), all, "another kind cannot be seen");
-    assert_eq!(dropped(&moved().plan_with(Wish::Present, false, true)), [""; 0], "nothing is pruned");
-    assert_eq!(dropped(&moved().plan(Wish::Absent)), [""; 0], "it is no revision that drops them");
+    assert_eq!(
+        dropped(&moved().plan_with(Presence::Present, true, false)),
+        all,
+        "another kind cannot be seen"
+    );
+    assert_eq!(dropped(&moved().plan_with(Presence::Present, false, true)), [""; 0], "nothing is pruned");
+    assert_eq!(dropped(&moved().plan(Presence::Absent)), [""; 0], "it is no revision that drops them");
     let mut taken = moved();
     for (name, handover) in [
         ("a", Handover::Done),
@@ -518,5 +522,5 @@ fn what_a_declaration_drops_is_told_whatever_is_waited_for() {
     ] {
         taken.handovers.insert(key("ConfigMap", name), handover);
     }
-    assert_eq!(dropped(&taken.plan(Wish::Present)), ["c", "d"], "what others take over is no loss");
+    assert_eq!(dropped(&taken.plan(Presence::Present)), ["c", "d"], "what others take over is no loss");
 }

@@ -1,6 +1,6 @@
 //! How targets count: the one function that says what a VidraTarget is counted as, and what those on a member come to.
 
-use vidra_api::{Desired, DriftState, MemberTargets, TargetState, VidraTarget};
+use vidra_api::{DesiredState, DriftState, MemberTargets, TargetState, VidraTarget};
 
 /// What a target is counted as, wherever targets are counted: in a VidraResource, in a MemberCluster, in metrics and by
 /// kubectl vidra.
@@ -30,7 +30,7 @@ impl Standing {
         let state = status.and_then(|status| status.state).filter(|_| current);
         let has = status.and_then(|status| status.revision.as_deref());
         let wanted = wanted.unwrap_or(&target.spec.revision);
-        Self::new(target.spec.desired != Desired::Present, state, has == Some(wanted))
+        Self::new(target.spec.desired != DesiredState::Present, state, has == Some(wanted))
     }
 
     /// Of its parts: a state counts only of the target's present spec, and Ready only of the revision that is wanted.
@@ -131,8 +131,8 @@ mod tests {
             (|one| says(one, Some(TargetState::Unknown)), None, Unknown),
             (|one| says(one, Some(TargetState::Suspended)), None, Suspended),
             (|one| says(one, Some(TargetState::Waiting)), None, Waiting),
-            (|one| one.spec.desired = Desired::Absent, None, Leaving),
-            (|one| one.spec.desired = Desired::Orphaned, Some("r"), Leaving),
+            (|one| one.spec.desired = DesiredState::Absent, None, Leaving),
+            (|one| one.spec.desired = DesiredState::Orphaned, Some("r"), Leaving),
         ];
         for (number, (change, wanted, standing)) in cases.into_iter().enumerate() {
             assert_eq!(of(change, wanted), standing, "case {number}");
@@ -143,7 +143,7 @@ mod tests {
     fn targets_count_by_standing_drift_across_all_and_objects_add_up() {
         use {DriftState as Drift, TargetState as State};
         let mut leaves = target(State::Terminating, Drift::Drifted, 5);
-        leaves.spec.desired = Desired::Absent;
+        leaves.spec.desired = DesiredState::Absent;
         let mut fresh = target(State::Ready, Drift::Unknown, 0);
         fresh.status = None;
         let all = [

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use vidra_api::{ConditionStatus, Desired, TargetState, VidraTarget};
+use vidra_api::{ConditionStatus, DesiredState, TargetState, VidraTarget};
 
 use super::{
     reason::{Reason, StatusReason},
@@ -37,8 +37,8 @@ pub fn going(target: &VidraTarget) -> Option<Going> {
     let told = (StatusReason::from(status.reason.unwrap_or_default()), status.message.unwrap_or_default());
     match target.spec.desired {
         // It stays as it is.
-        Desired::Forgotten => None,
-        Desired::Present => {
+        DesiredState::Forgotten => None,
+        DesiredState::Present => {
             let going = status.removing?;
             // It stays for as long as the namespace is not allowed.
             if is_revoked(status.state, told.0.known()) {
@@ -51,7 +51,7 @@ pub fn going(target: &VidraTarget) -> Option<Going> {
             };
             Some(Going { objects: going.objects, reason, message })
         }
-        Desired::Absent | Desired::Orphaned => {
+        DesiredState::Absent | DesiredState::Orphaned => {
             let (objects, observed) = (status.objects, status.observed_generation);
             let (reason, message) = match observed == generation && !told.0.as_str().is_empty() {
                 true => told,
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::status::{TORN_DOWN, target::tests::at};
 
-    fn target(desired: Desired, status: VidraTargetStatus) -> VidraTarget {
+    fn target(desired: DesiredState, status: VidraTargetStatus) -> VidraTarget {
         let mut target =
             VidraTarget::new("shop.berlin", VidraTargetSpec { desired, ..VidraTargetSpec::default() });
         target.metadata.generation = Some(2);
@@ -139,24 +139,28 @@ mod tests {
         let silent = |state| says(state, "MemberUnreachable", "no answer");
         let fresh = VidraTargetStatus::default;
         let cases = [
-            (Desired::Present, says(Ready, "Ready", ""), None),
-            (Desired::Present, pruned(says(Ready, "Ready", "")), Some(of(1, "Finalizers", "waiting"))),
-            (Desired::Present, pruned(says(Failed, "Invalid", "no")), Some(of(1, "Finalizers", "waiting"))),
-            (Desired::Present, pruned(silent(Unknown)), Some(of(1, "MemberUnreachable", "no answer"))),
-            (Desired::Present, pruned(says(Suspended, "Suspended", "")), Some(of(1, "Suspended", ""))),
-            (Desired::Present, pruned(says(Suspended, "NamespaceNotAllowed", "no")), None),
-            (Desired::Absent, silent(Terminating), Some(of(3, "MemberUnreachable", "no answer"))),
-            (Desired::Orphaned, says(Failed, "Forbidden", "no"), Some(of(3, "Forbidden", "no"))),
-            (Desired::Absent, fresh(), Some(of(3, "Removing", ""))),
-            (Desired::Absent, gone, None),
-            (Desired::Forgotten, silent(Terminating), None),
+            (DesiredState::Present, says(Ready, "Ready", ""), None),
+            (DesiredState::Present, pruned(says(Ready, "Ready", "")), Some(of(1, "Finalizers", "waiting"))),
+            (
+                DesiredState::Present,
+                pruned(says(Failed, "Invalid", "no")),
+                Some(of(1, "Finalizers", "waiting")),
+            ),
+            (DesiredState::Present, pruned(silent(Unknown)), Some(of(1, "MemberUnreachable", "no answer"))),
+            (DesiredState::Present, pruned(says(Suspended, "Suspended", "")), Some(of(1, "Suspended", ""))),
+            (DesiredState::Present, pruned(says(Suspended, "NamespaceNotAllowed", "no")), None),
+            (DesiredState::Absent, silent(Terminating), Some(of(3, "MemberUnreachable", "no answer"))),
+            (DesiredState::Orphaned, says(Failed, "Forbidden", "no"), Some(of(3, "Forbidden", "no"))),
+            (DesiredState::Absent, fresh(), Some(of(3, "Removing", ""))),
+            (DesiredState::Absent, gone, None),
+            (DesiredState::Forgotten, silent(Terminating), None),
         ];
         for (desired, status, expected) in cases {
             let target = target(desired, status);
             assert_eq!(going(&target), expected, "{target:?}");
         }
         // What it said before it was told to go says nothing of its going.
-        let mut turned = target(Desired::Absent, says(Ready, "Ready", ""));
+        let mut turned = target(DesiredState::Absent, says(Ready, "Ready", ""));
         turned.metadata.generation = Some(3);
         assert_eq!(going(&turned), Some(of(3, "Removing", "")));
         turned.status = None;

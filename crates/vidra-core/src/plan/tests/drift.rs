@@ -3,7 +3,7 @@
 use super::*;
 
 fn under(drift: DriftPolicy, state: &State) -> Plan {
-    state.plan_under(Wish::Present, true, true, Policy { drift, ..Policy::default() })
+    state.plan_under(Presence::Present, true, true, Policy { drift, ..Policy::default() })
 }
 
 /// One ConfigMap of a revision that was delivered whole, known by the uid u.

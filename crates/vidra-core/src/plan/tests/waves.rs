@@ -30,23 +30,23 @@ fn three() -> State {
 #[test]
 fn a_wave_starts_when_the_one_before_is_current() {
     let state = three();
-    let plan = state.plan(Wish::Present);
+    let plan = state.plan(Presence::Present);
     assert_eq!(acted(&plan), [["first"]]);
     let waits = |wave, before, name, kind| Wait::Wave { wave, before, key: key(kind, name) };
     assert_eq!(plan.waits, [waits(0, -1, "first", "Deployment")]);
     assert_eq!(plan.intent.map(|keys| keys.len()), Some(4), "all of it is intended beforehand");
 
-    let stuck = state.clone().live("Deployment", "first", sick("1", "h")).plan(Wish::Present);
+    let stuck = state.clone().live("Deployment", "first", sick("1", "h")).plan(Presence::Present);
     assert!(stuck.stages.is_empty() && stuck.waits.len() == 1, "{stuck:?}");
 
     let state = state.live("Deployment", "first", live("1", "h"));
-    let plan = state.plan(Wish::Present);
+    let plan = state.plan(Presence::Present);
     assert_eq!(acted(&plan), [["second"], ["second-too"]], "stages within the wave");
     assert_eq!(plan.waits, [waits(7, 0, "second", "ConfigMap")]);
 
     let state =
         state.live("ConfigMap", "second", live("2", "h")).live("Deployment", "second-too", live("3", "h"));
-    assert_eq!(acted(&state.plan(Wish::Present)), [["last"]]);
+    assert_eq!(acted(&state.plan(Presence::Present)), [["last"]]);
 }
 
 #[test]
@@ -55,18 +55,18 @@ fn a_wave_says_that_it_waits_for_what_is_suspended_where_it_waits_for_nothing_el
     let state = three().live("Deployment", "first", suspended("1"));
     let key = |kind, name| key(kind, name);
     let waits = Wait::Suspended { wave: 0, before: -1, key: key("Deployment", "first") };
-    assert_eq!(state.plan(Wish::Present).waits, [waits]);
+    assert_eq!(state.plan(Presence::Present).waits, [waits]);
     // It is about to be resumed.
     let old = Live { applied: Some(hash("old")), ..suspended("1") };
-    let plan = three().live("Deployment", "first", old).plan(Wish::Present);
+    let plan = three().live("Deployment", "first", old).plan(Presence::Present);
     assert!(matches!(&plan.waits[..], [Wait::Wave { .. }]), "{plan:?}");
 
     let state = three().live("Deployment", "first", live("1", "h"));
     let state = state.live("ConfigMap", "second", suspended("2"));
-    let late = state.clone().live("Deployment", "second-too", sick("3", "h")).plan(Wish::Present);
+    let late = state.clone().live("Deployment", "second-too", sick("3", "h")).plan(Presence::Present);
     let waits = Wait::Wave { wave: 7, before: 0, key: key("Deployment", "second-too") };
     assert_eq!(late.waits, [waits], "what may come late goes before");
-    let well = state.live("Deployment", "second-too", live("3", "h")).plan(Wish::Present);
+    let well = state.live("Deployment", "second-too", live("3", "h")).plan(Presence::Present);
     let waits = Wait::Suspended { wave: 7, before: 0, key: key("ConfigMap", "second") };
     assert_eq!(well.waits, [waits]);
 }
@@ -78,7 +78,7 @@ fn what_is_refused_or_terminating_holds_the_next_wave_back_too() {
     let mut dying = live("1", "h");
     dying.terminating = true;
     for seen in [foreign, dying] {
-        let plan = three().live("Deployment", "first", seen).plan(Wish::Present);
+        let plan = three().live("Deployment", "first", seen).plan(Presence::Present);
         assert!(plan.stages.is_empty(), "{plan:?}");
     }
 }
@@ -91,16 +91,16 @@ fn a_wave_that_is_not_current_holds_news_back_and_no_repair() {
     let mut unsure = live("9", "h");
     unsure.drift = Drift::Unsure;
     for seen in [edited, unsure] {
-        let plan = sick_first().live("ConfigMap", "last", seen).plan(Wish::Present);
+        let plan = sick_first().live("ConfigMap", "last", seen).plan(Presence::Present);
         assert_eq!(acted(&plan), [["last"]]);
     }
-    let changed = sick_first().live("ConfigMap", "last", live("9", "old")).plan(Wish::Present);
+    let changed = sick_first().live("ConfigMap", "last", live("9", "old")).plan(Presence::Present);
     assert!(changed.stages.is_empty(), "{changed:?}");
     // Nobody knows what the missing object was applied as, unless all of this revision was applied.
     let mut state = sick_first();
-    assert!(state.plan(Wish::Present).stages.is_empty());
+    assert!(state.plan(Presence::Present).stages.is_empty());
     state.delivered = true;
-    assert_eq!(acted(&state.plan(Wish::Present)), [["last"]]);
+    assert_eq!(acted(&state.plan(Presence::Present)), [["last"]]);
 }
 
 #[test]
@@ -108,24 +108,24 @@ fn a_wave_waits_for_what_cannot_be_planned_in_one_before() {
     let mut state = three();
     state.unplannable = Some(-1);
     let state = state.live("Deployment", "first", live("1", "h"));
-    let plan = state.plan_with(Wish::Present, true, false);
+    let plan = state.plan_with(Presence::Present, true, false);
     assert!(plan.stages.is_empty() && plan.waits.is_empty(), "{plan:?}");
     let none_of_its_own = State { unplannable: Some(-2), ..three() };
-    assert!(none_of_its_own.plan_with(Wish::Present, true, false).stages.is_empty());
+    assert!(none_of_its_own.plan_with(Presence::Present, true, false).stages.is_empty());
     let later = State { unplannable: Some(0), ..state };
-    assert_eq!(acted(&later.plan_with(Wish::Present, true, false)), [["second"], ["second-too"]]);
+    assert_eq!(acted(&later.plan_with(Presence::Present, true, false)), [["second"], ["second-too"]]);
 }
 
 #[test]
 fn nothing_is_pruned_while_a_wave_waits_and_removal_goes_through_the_waves_in_reverse() {
     let state = three().hold("ConfigMap", "dropped", "d");
-    assert!(state.plan(Wish::Present).removals.is_empty());
+    assert!(state.plan(Presence::Present).removals.is_empty());
     let mut state =
         State::default().hold("ConfigMap", "a", "1").hold("Deployment", "b", "2").hold("ConfigMap", "c", "3");
     for (kind, name, wave) in [("ConfigMap", "a", 5), ("Deployment", "b", 0), ("ConfigMap", "c", 0)] {
         state.inventory.get_mut(&key(kind, name)).unwrap().wave = wave;
     }
-    let order = state.plan(Wish::Absent).removals;
+    let order = state.plan(Presence::Absent).removals;
     let names: Vec<_> = order.iter().flatten().map(|effect| &*effect.key.name).collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(order.len(), 3);
@@ -145,8 +145,8 @@ fn settled(mut state: State, uid: &str, content: &str) -> State {
 fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
     let base = || mode(State::default().want("ConfigMap", "a", "h1"), ApplyMode::IfAbsent);
     let known = || base().hold("ConfigMap", "a", "u");
-    assert_eq!(*only(&base().plan(Wish::Present)), Action::Create);
-    assert_eq!(*only(&known().plan(Wish::Present)), Action::Create, "it was deleted: there is none");
+    assert_eq!(*only(&base().plan(Presence::Present)), Action::Create);
+    assert_eq!(*only(&known().plan(Presence::Present)), Action::Create, "it was deleted: there is none");
     let mut drifted = live("u", "h1");
     drifted.drift = Drift::Differs;
     let mut unlabelled = live("u", "h0");
@@ -154,56 +154,69 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
     let mut controlled = live("u", "h1");
     controlled.controlled = true;
     for seen in [live("u", "h1"), live("u", "h0"), drifted, unlabelled, controlled] {
-        let plan = known().live("ConfigMap", "a", seen).plan(Wish::Present);
+        let plan = known().live("ConfigMap", "a", seen).plan(Presence::Present);
         assert_eq!(plan, Plan::default());
     }
-    assert_eq!(settled(base(), "", "h0").plan(Wish::Present), Plan::default(), "somebody else's is there");
+    assert_eq!(
+        settled(base(), "", "h0").plan(Presence::Present),
+        Plan::default(),
+        "somebody else's is there"
+    );
     // Whether it still is no watch tells: it is looked for now and then, and keeps nothing waiting.
     let state = in_wave(settled(base(), "", "h0"), "ConfigMap", "b", 1);
-    let plan = State { revisit: true, delivered: true, ..state }.plan(Wish::Present);
+    let plan = State { revisit: true, delivered: true, ..state }.plan(Presence::Present);
     assert_eq!(acted(&plan), [["a"], ["b"]]);
     assert_eq!(plan.waits, []);
     let ignore = Policy { drift: DriftPolicy::Ignore, ..Policy::default() };
-    let plan =
-        State { revisit: true, ..settled(base(), "", "h0") }.plan_under(Wish::Present, true, true, ignore);
+    let plan = State { revisit: true, ..settled(base(), "", "h0") }.plan_under(
+        Presence::Present,
+        true,
+        true,
+        ignore,
+    );
     assert_eq!(plan, Plan::default());
     let mut dropped = settled(base(), "u", "h1");
     dropped.wants.clear();
-    assert_eq!(dropped.plan(Wish::Present).removals.len(), 1);
+    assert_eq!(dropped.plan(Presence::Present).removals.len(), 1);
 }
 
 #[test]
 fn an_object_that_is_applied_once_is_applied_for_each_content_and_never_again() {
     let base = || mode(State::default().want("ConfigMap", "a", "h1"), ApplyMode::Once);
-    assert_eq!(*only(&base().plan(Wish::Present)), Action::Create);
+    assert_eq!(*only(&base().plan(Presence::Present)), Action::Create);
     let mut drifted = live("u", "h1");
     drifted.drift = Drift::Differs;
-    assert_eq!(settled(base(), "u", "h1").plan(Wish::Present), Plan::default(), "gone, and done");
+    assert_eq!(settled(base(), "u", "h1").plan(Presence::Present), Plan::default(), "gone, and done");
     assert_eq!(
-        settled(base(), "u", "h1").live("ConfigMap", "a", drifted.clone()).plan(Wish::Present),
+        settled(base(), "u", "h1").live("ConfigMap", "a", drifted.clone()).plan(Presence::Present),
         Plan::default()
     );
     // Applied by a life that could not write it down.
     assert_eq!(
-        base().hold("ConfigMap", "a", "").live("ConfigMap", "a", drifted).plan(Wish::Present).stages.len(),
+        base()
+            .hold("ConfigMap", "a", "")
+            .live("ConfigMap", "a", drifted)
+            .plan(Presence::Present)
+            .stages
+            .len(),
         0
     );
     // Another content: made again where it is gone, applied where it is there.
-    assert_eq!(*only(&settled(base(), "u", "h0").plan(Wish::Present)), Action::Create);
+    assert_eq!(*only(&settled(base(), "u", "h0").plan(Presence::Present)), Action::Create);
     let changed = settled(base(), "u", "h0").live("ConfigMap", "a", live("u", "h0"));
     let apply = Action::Apply { uid: "u".into(), why: Why::Changed, force: true };
-    assert_eq!(*only(&changed.plan(Wish::Present)), apply);
+    assert_eq!(*only(&changed.plan(Presence::Present)), apply);
 }
 
 #[test]
 fn an_object_that_was_applied_once_and_is_gone_holds_no_wave_back() {
     let state = mode(in_wave(State::default(), "ConfigMap", "a", -1), ApplyMode::Once);
     let state = in_wave(state, "ConfigMap", "b", 0);
-    assert_eq!(acted(&state.plan(Wish::Present)), [["a"]]);
-    assert_eq!(acted(&settled(state.clone(), "u", "h").plan(Wish::Present)), [["b"]]);
+    assert_eq!(acted(&state.plan(Presence::Present)), [["a"]]);
+    assert_eq!(acted(&settled(state.clone(), "u", "h").plan(Presence::Present)), [["b"]]);
     // One that is there counts by its health.
     let failed = settled(state, "u", "h").live("ConfigMap", "a", sick("u", "h"));
-    assert!(failed.plan(Wish::Present).stages.is_empty());
+    assert!(failed.plan(Presence::Present).stages.is_empty());
 }
 
 fn any_directives() -> impl Strategy<Value = Directives> {
@@ -242,16 +255,16 @@ proptest! {
     fn performing_plans_wave_by_wave_soon_leaves_nothing_to_plan(mut state in any_waved_state()) {
         // Three waves of two gates each.
         for _ in 0..7 {
-            let plan = state.plan(Wish::Present);
+            let plan = state.plan(Presence::Present);
             perform_and_note(&mut state, &plan);
         }
-        let again = state.plan(Wish::Present);
+        let again = state.plan(Presence::Present);
         prop_assert!(again.is_empty(), "{:?}", again);
     }
 
     #[test]
     fn nothing_new_is_applied_behind_an_object_that_is_not_current(state in any_waved_state()) {
-        let plan = state.plan(Wish::Present);
+        let plan = state.plan(Presence::Present);
         for effect in plan.stages.iter().flatten() {
             let wave = state.wants[&effect.key].directives.wave;
             let news = matches!(&effect.action, Action::Create | Action::Apply { why: Why::Changed, .. });
