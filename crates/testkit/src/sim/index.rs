@@ -244,8 +244,10 @@ impl Index {
 
     fn note_aim(&mut self, target: &Target, aim: Aim, now: Instant) {
         let aims = self.aims.entry((target.resource.clone(), target.cluster.clone())).or_default();
-        if aims.last().is_none_or(|(_, last)| last.spec != aim.spec) {
-            aims.push((now, aim));
+        match aims.last_mut().filter(|(_, last)| last.spec == aim.spec) {
+            // A deletion raises the generation too.
+            Some((_, last)) => last.generation = aim.generation,
+            None => aims.push((now, aim)),
         }
     }
 
