@@ -210,8 +210,14 @@ fn owned(state: &State) -> State {
         let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
         let is_ours = |by: &str| by.starts_with(&ours) && !by.starts_with(NOBODY);
         let ours = entries.filter(|entry| entry["manager"].as_str().is_some_and(is_ours));
-        let fields: Vec<_> =
+        let mut fields: Vec<_> =
             ours.map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]])).collect();
+        // Where somebody took the hub's label off what two have, it is of the one that put it back until the other applies.
+        if fields.len() > 1 {
+            fields
+                .iter_mut()
+                .for_each(|entry| entry[2]["f:metadata"]["f:labels"]["f:vidra.dev/hub"] = json!({}));
+        }
         let marks = |field: &str| -> BTreeMap<String, Value> {
             let all = object["metadata"][field].as_object().into_iter().flatten();
             let ours = all.filter(|(key, _)| key.starts_with(OWNER_PREFIX) && **key != theirs);
