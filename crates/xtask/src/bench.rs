@@ -11,7 +11,7 @@ use crate::run::{cargo, cargo_program, succeed};
 pub fn run(name: &str, json: Option<&Path>, more: &[String]) -> Result<()> {
     // By itself: built together with the bench, it would share the features that the bench needs.
     cargo(&["build", "--profile", "dist", "--package", "vidra-hub", "--bin", "vidra-hub"])?;
-    if matches!(name, "scale" | "memory") {
+    if matches!(name, "scale" | "memory" | "health") {
         cargo(&["build", "--profile", "dist", "--package", "memkube", "--bin", "memkube"])?;
     }
     let mut bench = cargo_program();

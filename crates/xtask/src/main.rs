@@ -72,7 +72,7 @@ enum Chore {
         #[arg(long, value_name = "PART", requires = "replay")]
         object: Option<String>,
     },
-    /// Measures: apply, calls, heal, hubstate, isolation, memory, quiet, restart, scale, standby.
+    /// Measures: apply, calls, heal, health, hubstate, isolation, memory, quiet, restart, scale, standby.
     Bench {
         /// Which.
         name: String,

@@ -1,8 +1,8 @@
 //! Benches: what the hub costs, the hub a process of its own as it is released; on real API servers, but for
-//! `scale`, whose clusters are in memory.
+//! `health`, `memory` and `scale`, whose clusters are in memory.
 //!
 //! ```text
-//! bin/bench -> apply | calls | heal | hubstate | isolation | memory | quiet | restart | scale | standby -> Fleet (testbed, hub process, as administrator)
+//! bin/bench -> apply | calls | heal | health | hubstate | isolation | memory | quiet | restart | scale | standby -> Fleet (testbed, hub process, as administrator)
 //!                              -> ledger (the API servers' own record of requests)
 //!                              -> Report (a table for people, JSON for programs)
 //! ```
@@ -14,6 +14,7 @@ mod etcd;
 mod fleet;
 mod floor;
 mod heal;
+mod health;
 mod hostile;
 mod hubstate;
 mod isolation;
@@ -32,6 +33,7 @@ mod watched;
 pub use apply::apply;
 pub use calls::calls;
 pub use heal::heal;
+pub use health::health;
 pub use hubstate::{Size, hubstate};
 pub use isolation::{Isolation, isolation};
 pub use memory::memory;

@@ -30,7 +30,7 @@ struct Arguments {
     /// isolation: the states to look at, with commas between; all without it.
     #[arg(long, value_delimiter = ',')]
     states: Vec<String>,
-    /// scale: how many clusters.
+    /// scale, health: how many clusters.
     #[arg(long, default_value_t = bench::Scale::default().clusters)]
     clusters: usize,
     /// scale: how many objects in each.
@@ -46,6 +46,8 @@ enum Name {
     Calls,
     /// From an edit, a deletion, a hundred edits in a member to the repaired objects, beside a bare watch-and-apply loop.
     Heal,
+    /// CPU for events that health rules judge beside ConfigMaps', and what a change of the fleet's rules costs, simulated.
+    Health,
     /// CPU, etcd and memory of the hub side with 1,000 targets and 1,000,000 inventory entries.
     Hubstate,
     /// Repairs on healthy members while others are dead, hung, slow or hostile.
@@ -76,6 +78,7 @@ async fn main() -> Result<()> {
     let report = match name {
         Name::Apply => bench::apply(&hub).await?,
         Name::Heal => bench::heal(&hub).await?,
+        Name::Health => bench::health(&hub, &memkube, clusters).await?,
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
         Name::Isolation => bench::isolation(&hub, bench::Isolation { samples, states }).await?,

@@ -1,0 +1,252 @@
+//! `health`: what rules cost. Simulated clusters, in a process of their own: events of objects that a rule judges beside as
+//! many of ConfigMaps, and a change of the fleet's rules on all members.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Result, ensure};
+use futures::{StreamExt, stream};
+use kube::Api;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use vidra_api::{TargetState, VidraTarget};
+
+use super::{
+    fleet::{self, NAMESPACE},
+    memkube::{STEP, Simulated},
+    process::HubProcess,
+    report::Report,
+};
+use crate::world::{Access, At};
+
+/// Objects of each kind in a cluster.
+const OBJECTS: usize = 20;
+/// Events of each kind in all, at least; each object has as many.
+const EVENTS: usize = 100_000;
+const IN_FLIGHT: usize = 32;
+/// The hub without work: so long it is looked at, and so long it has to take in what came last.
+const REST: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const GROUP: &str = "bench.example.com";
+
+/// Runs it with these binaries of the hub and of memkube, on so many member clusters.
+pub async fn health(hub: &Path, memkube: &Path, clusters: usize) -> Result<Report> {
+    let fleet = Simulated::start(hub, memkube, clusters).await?;
+    let mut report = Report::new("health");
+    if let Err(error) = (Bench { fleet: &fleet, clusters }).run(&mut report).await {
+        tracing::error!("the hub's last words, newest first: {:#?}", fleet.last_words());
+        return Err(error);
+    }
+    report.condition("clusters", clusters);
+    report.condition("objects of each kind in a cluster", OBJECTS);
+    report.condition("bed", "memkube over HTTPS on loopback, simulated clusters, in a process of their own");
+    fleet.stop().await?;
+    Ok(report)
+}
+
+struct Bench<'a> {
+    fleet: &'a Simulated,
+    clusters: usize,
+}
+
+/// What a change of rules came to.
+struct Change {
+    seconds: f64,
+    cpu: f64,
+    writes: f64,
+}
+
+impl Bench<'_> {
+    async fn run(&self, report: &mut Report) -> Result<()> {
+        let hub = self.fleet.hub().await?;
+        self.fleet.install(&hub).await?;
+        put_rules(&hub, "status.phase == 'Up'").await?;
+        let process = self.fleet.start_hub().await?;
+        self.fleet.register(&hub).await?;
+        let members = self.members().await?;
+        deliver(&hub, "plain", &(0..OBJECTS).map(config_map).collect::<Vec<_>>()).await?;
+        self.fleet.ready(&hub, 1).await?;
+        let gadgets = std::iter::once(crd()).chain((0..OBJECTS).map(gadget)).collect::<Vec<_>>();
+        deliver(&hub, "gadgets", &gadgets).await?;
+        self.targets_are(&hub, TargetState::Progressing).await?;
+        let up = async |member: &Access, object, _| {
+            member.merge_status(&gadget_at(object), json!({"status": {"phase": "Up", "load": 0}})).await;
+        };
+        each(&members, 1, &up).await;
+        self.fleet.ready(&hub, 2).await?;
+        self.events(&process, &members, report).await?;
+        // One that turns nothing, one that turns all, and one that turns all back.
+        let mut changes = Vec::new();
+        for (current, state) in [
+            ("status.phase in ['Up']", TargetState::Ready),
+            ("status.phase == 'Better'", TargetState::Progressing),
+            ("status.phase == 'Up'", TargetState::Ready),
+        ] {
+            changes.push(self.change(&hub, &process, current, state).await?);
+        }
+        let [still, turned, back] = &changes[..] else { unreachable!("three changes") };
+        report.figure("still_writes", still.writes, Some(0.0), "hub writes for a rule that turns no verdict");
+        report.condition("CPU seconds for a rule that turns no verdict", still.cpu);
+        for (name, change) in [("turns all", turned), ("turns all back", back)] {
+            report.condition(&format!("CPU seconds for a rule that {name}"), change.cpu);
+            report.condition(&format!("hub writes for a rule that {name}"), change.writes);
+        }
+        report.figure(
+            "turn_s",
+            turned.seconds,
+            None,
+            "from the rule that turns all until each target says so",
+        );
+        report.figure("back_s", back.seconds, None, "the same of the one that turns all back");
+        process.stop().await
+    }
+
+    async fn members(&self) -> Result<Vec<Access>> {
+        let mut all = Vec::new();
+        for name in self.fleet.names() {
+            all.push(Access::new(self.fleet.members.client(&name).await?, "bench"));
+        }
+        Ok(all)
+    }
+
+    /// Events of both kinds, in turns of one for each object.
+    async fn events(&self, process: &HubProcess, members: &[Access], report: &mut Report) -> Result<()> {
+        let rounds = EVENTS.div_ceil(self.clusters * OBJECTS);
+        let began = process.cpu_seconds()?;
+        sleep(REST).await;
+        let idle = (process.cpu_seconds()? - began) / REST.as_secs_f64();
+        let looks = "workqueue_work_duration_seconds_count{name=\"target\"}";
+        let looked = process.metric(looks).await?;
+        let load = async |member: &Access, object, round| {
+            let status = json!({"status": {"load": round}});
+            member.merge_status(&gadget_at(object), status).await;
+        };
+        let touch = async |member: &Access, object, round: usize| {
+            let data = json!({"data": {"load": round.to_string()}});
+            member.merge(&At::config_map(NAMESPACE, &config_map_name(object)), data).await;
+        };
+        let (mut ruled, mut plain) = (0.0, 0.0);
+        // Halves in the order A B B A, so that what drifts falls on both alike.
+        let half = rounds.div_ceil(2);
+        for (is_ruled, first) in [(true, 1), (false, 1), (false, 1 + half), (true, 1 + half)] {
+            let (began, cpu) = (Instant::now(), process.cpu_seconds()?);
+            for round in first..first + half {
+                match is_ruled {
+                    true => each(members, round, &load).await,
+                    false => each(members, round, &touch).await,
+                }
+            }
+            sleep(REST).await;
+            let used = process.cpu_seconds()? - cpu - idle * began.elapsed().as_secs_f64();
+            *(if is_ruled { &mut ruled } else { &mut plain }) += used;
+        }
+        let events = (2 * half * self.clusters * OBJECTS) as f64;
+        let micros = |seconds: f64| (seconds / events * 1e7).round() / 10.0;
+        report.figure(
+            "event_ratio",
+            ruled / plain,
+            Some(2.0),
+            "CPU for an event that a rule judges, over a ConfigMap's",
+        );
+        report.figure("ruled_us", micros(ruled), None, "CPU microseconds for an event that a rule judges");
+        report.figure("plain_us", micros(plain), None, "the same of a ConfigMap");
+        report.figure(
+            "reconciles",
+            process.metric(looks).await? - looked,
+            None,
+            "reconciles of targets meanwhile, those of intervals with them",
+        );
+        report.condition("events of each kind", events);
+        Ok(())
+    }
+
+    /// Puts this rule in place of the one before, and waits until all targets of what it judges say this.
+    async fn change(
+        &self,
+        hub: &Access,
+        process: &HubProcess,
+        current: &str,
+        state: TargetState,
+    ) -> Result<Change> {
+        let writes = "vidra_api_requests_total{cluster=\"hub\"";
+        let (cpu, written, began) = (process.cpu_seconds()?, process.metrics(writes).await?, Instant::now());
+        put_rules(hub, current).await?;
+        self.targets_are(hub, state).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        // All lists are over then.
+        sleep(REST * 2).await;
+        let (cpu, writes) = (process.cpu_seconds()? - cpu, process.metrics(writes).await? - written);
+        Ok(Change { seconds, cpu, writes })
+    }
+
+    /// Waits until each target of the gadgets says this.
+    async fn targets_are(&self, hub: &Access, state: TargetState) -> Result<()> {
+        let api: Api<VidraTarget> = Api::namespaced(hub.client.clone(), NAMESPACE);
+        let deadline = Instant::now() + STEP;
+        loop {
+            let all = api.list(&Default::default()).await?.items.into_iter();
+            let says = |target: &VidraTarget| target.status.as_ref().and_then(|status| status.state);
+            let so = all.filter(|one| one.spec.resource == "gadgets" && says(one) == Some(state)).count();
+            if so == self.clusters {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "{so} of {} targets say {state:?}", self.clusters);
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// Does this once with each object of each member.
+async fn each(members: &[Access], round: usize, change: &impl AsyncFn(&Access, usize, usize)) {
+    let all = (0..OBJECTS).flat_map(|object| members.iter().map(move |member| (member, object)));
+    stream::iter(all).for_each_concurrent(IN_FLIGHT, |(member, object)| change(member, object, round)).await;
+}
+
+async fn put_rules(hub: &Access, current: &str) -> Result<()> {
+    let rule = json!([{"apiVersion": format!("{GROUP}/v1"), "kind": "Gadget", "current": current,
+        "failed": "has(status.broken) && status.broken == true"}]);
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"rules": rule.to_string()},
+        "metadata": {"name": "bench", "namespace": "vidra-system", "labels": {"vidra.dev/health-rules": "true"}},
+    });
+    let applied = hub.apply(&object, true).await;
+    applied.map(|_| ()).map_err(|refused| anyhow::anyhow!("the rules: {refused}"))
+}
+
+async fn deliver(hub: &Access, name: &str, objects: &[Value]) -> Result<()> {
+    let manifest: Vec<_> = objects.iter().map(Value::to_string).collect();
+    let applied = hub.apply(&fleet::resource(name, &manifest.join("\n---\n"), json!({})), true).await;
+    applied.map(|_| ()).map_err(|refused| anyhow::anyhow!("{name}: {refused}"))
+}
+
+fn config_map_name(number: usize) -> String {
+    format!("plain-{number:02}")
+}
+
+fn config_map(number: usize) -> Value {
+    let metadata = json!({"name": config_map_name(number)});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "1"}})
+}
+
+fn gadget(number: usize) -> Value {
+    let metadata = json!({"name": format!("gadget-{number:02}")});
+    json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Gadget", "metadata": metadata, "spec": {"size": 1}})
+}
+
+fn gadget_at(number: usize) -> At {
+    At::new(&format!("{GROUP}/v1"), "Gadget", NAMESPACE, &format!("gadget-{number:02}"))
+}
+
+fn crd() -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"type": "object", "properties": {"spec": open, "status": open}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("gadgets.{GROUP}")},
+        "spec": {
+            "group": GROUP, "scope": "Namespaced",
+            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
