@@ -1,5 +1,5 @@
-//! What can go wrong in a call, classified once, where it happens: by status codes and causes, never by
-//! the words of a message.
+//! What can go wrong in a call, classified once, where it happens: by status codes and causes, and by the words of a
+//! message only where an API server gives nothing else (`is_of_conversion`).
 
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ impl CallError {
         // Where nothing is sent no field of it is at fault.
         let of_fields = matches!(about.does, Does::Writes(Some(_)))
             && is_said(&status)
-            && matches!((code, reason), (400, _) | (500, ""));
+            && (code == 400 || (code, reason) == (500, "") && !is_of_conversion(message));
         let mut error = Self::from(status);
         if of_fields {
             error.class = Class::InvalidField;
@@ -306,6 +306,12 @@ const OF_A_PAGE: &str = "Failed to parse error data";
 fn is_said(status: &Status) -> bool {
     let is_failure = status.status == Some(StatusSummary::Failure) && status.reason != OF_A_PAGE;
     is_failure || mutants::is(Mutant::HtmlBelieved)
+}
+
+/// A conversion webhook did not answer, or wrongly: the server says so as it does of a wrong field, by 500 without a reason.
+/// The manifest is as it should be. Source: apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go.
+fn is_of_conversion(message: &str) -> bool {
+    message.contains("conversion webhook for ")
 }
 
 /// What of a page is told. It may quote the request, and with it the credentials: of HTML only the title, and nothing from
@@ -477,19 +483,28 @@ mod tests {
         let body = json!({"data": {}});
         let of = |does| About { group: "", kind: "ConfigMap", does };
         let sent = of(Does::Writes(Some(&body)));
-        for (about, code, reason, class) in [
-            (sent, 500, "", Class::InvalidField),
-            (sent, 400, "BadRequest", Class::InvalidField),
-            (sent, 500, "InternalError", Class::Server),
-            (sent, 500, OF_A_PAGE, Class::Server),
-            (sent, 400, OF_A_PAGE, Class::Server),
-            (of(Does::Writes(None)), 500, "", Class::Server),
-            (of(Does::Reads), 500, "", Class::Server),
-            (of(Does::Reads), 400, "", Class::Invalid),
+        let field = "failed to create typed patch object: .spec.colour: field not declared in schema";
+        let hook = "conversion webhook for example.com/v1, Kind=Shop failed: Post \"https://hook.shop.svc\": dial tcp 10.0.0.1:443: connect: connection refused";
+        let short = "conversion webhook for example.com/v1, Kind=Shop returned 0 objects, expected 1";
+        let wrapped =
+            format!("failed to convert new object (shop/web; example.com/v1) to proper version: {hook}");
+        for (about, code, reason, message, class) in [
+            (sent, 500, "", field, Class::InvalidField),
+            (sent, 400, "BadRequest", field, Class::InvalidField),
+            (sent, 500, "InternalError", field, Class::Server),
+            (sent, 500, OF_A_PAGE, field, Class::Server),
+            (sent, 400, OF_A_PAGE, field, Class::Server),
+            (of(Does::Writes(None)), 500, "", field, Class::Server),
+            (of(Does::Reads), 500, "", field, Class::Server),
+            (of(Does::Reads), 400, "", field, Class::Invalid),
+            (sent, 500, "", hook, Class::Server),
+            (sent, 500, "", short, Class::Server),
+            (sent, 500, "", &wrapped, Class::Server),
+            (of(Does::Reads), 500, "", hook, Class::Server),
         ] {
-            let status = said(&json!({"code": code, "reason": reason}));
+            let status = said(&json!({"code": code, "reason": reason, "message": message}));
             let error = CallError::of_status(status, about, &Redactions::default());
-            assert_eq!(error.class, class, "{about:?} {code} {reason}");
+            assert_eq!(error.class, class, "{about:?} {code} {reason} {message}");
         }
     }
 
