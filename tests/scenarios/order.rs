@@ -258,9 +258,8 @@ fn an_object_that_is_late_is_named_after_the_timeout_over_a_restart_and_recovers
         world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
         let message = world.target_is("shop", "berlin", TargetState::Failed, "HealthCheckTimeout").await;
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
-        let progress = status.progress.expect("what is waited for");
-        let since = format!("{:.0}", progress.since.as_ref().unwrap().0);
-        for word in ["Gadget", "one", since.as_str(), "(3s)"] {
+        assert!(status.progress.is_some(), "what is waited for");
+        for word in ["Gadget", "one", "(3s)"] {
             assert!(message.contains(word), "{message}");
         }
 
