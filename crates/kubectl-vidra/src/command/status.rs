@@ -30,12 +30,14 @@ pub async fn run(place: &Place, flags: &StatusFlags) -> Ended {
         print(&format!("No VidraResources in {place}.\n"))?;
         return Ok(DONE);
     }
+    // With a name there is one.
+    let rules = resources.first().map_or(&[][..], |resource| &resource.spec.status_feedback);
     if flags.values {
-        print(&feedback::values(&targets, crate::now()))?;
+        print(&feedback::values(rules, &targets, crate::now()))?;
         return Ok(DONE);
     }
     if let Some(value) = &flags.by {
-        print(&feedback::by(&targets, value).map_err(Failure::Input)?)?;
+        print(&feedback::by(rules, &targets, value).map_err(Failure::Input)?)?;
         return Ok(DONE);
     }
     print(&status::text(&resources, &targets, flags.name.is_some(), crate::now()))?;

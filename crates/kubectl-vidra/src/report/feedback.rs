@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use vidra_api::{Feedback, FeedbackObject, FeedbackValue, VidraTarget};
+use vidra_api::{Feedback, FeedbackObject, FeedbackRule, FeedbackValue, VidraTarget};
+use vidra_core::feedback::{Rule, Rules};
 
 use super::change::named;
 use crate::table::table;
@@ -17,7 +18,7 @@ const MESSAGE_MAX: usize = 300;
 /// Group, kind, namespace and name of an object.
 type Name<'t> = (&'t str, &'t str, &'t str, &'t str);
 
-/// One object with the clusters that have values of it, and its values in their order.
+/// One object with the clusters that have values of it, and its values: those that the rules ask for, then the others.
 #[derive(Default)]
 struct Object<'t> {
     names: Vec<&'t str>,
@@ -26,18 +27,22 @@ struct Object<'t> {
 
 impl<'t> Object<'t> {
     fn add(&mut self, target: &'t VidraTarget, object: &'t FeedbackObject) {
-        for value in &object.values {
-            if !self.names.contains(&value.name.as_str()) {
-                self.names.push(&value.name);
-            }
-        }
+        object.values.iter().for_each(|value| self.name(&value.name));
         self.clusters.push((target, object));
+    }
+
+    fn name(&mut self, name: &'t str) {
+        if !self.names.contains(&name) {
+            self.names.push(name);
+        }
     }
 }
 
-/// A table for each object: its values by cluster, and of numbers their sum, least and greatest.
-pub fn values(targets: &[VidraTarget], now: Timestamp) -> String {
-    let objects = objects(targets);
+/// A table for each object: its values by cluster, and of numbers their sum, least and greatest. Rules that gave nothing on
+/// any cluster are lines below.
+pub fn values(rules: &[FeedbackRule], targets: &[VidraTarget], now: Timestamp) -> String {
+    let rules = Rules::read(rules).0;
+    let objects = objects(&rules, targets);
     let mut text = String::new();
     for ((group, kind, namespace, name), object) in &objects {
         text.push_str(&format!("{}\n", clean(&named(group, kind, namespace, name))));
@@ -49,18 +54,38 @@ pub fn values(targets: &[VidraTarget], now: Timestamp) -> String {
         text.push_str(&table(&header, rows.chain(totals(object))));
         text.push('\n');
     }
-    if objects.is_empty() {
+    let without = without_values(&rules, &objects);
+    text.extend(
+        without.iter().map(|rule| format!("{}: {}: none\n", of(rule), clean(&rule.asks_for().join(", ")))),
+    );
+    if !without.is_empty() {
+        text.push('\n');
+    }
+    if objects.is_empty() && rules.is_empty() {
         text.push_str("No values: see spec.statusFeedback of the VidraResource.\n");
     }
     text + &ending(targets)
+}
+
+/// `Deployment.apps web`, or all of the kind.
+fn of(rule: &Rule) -> String {
+    let name = rule.name.as_deref().unwrap_or("of any name");
+    clean(&named(&rule.group, &rule.kind, "", name))
+}
+
+/// Rules that are about no object with values.
+fn without_values<'r>(rules: &'r Rules, objects: &BTreeMap<Name<'_>, Object<'_>>) -> Vec<&'r Rule> {
+    let gave = |rule: &Rule| objects.keys().any(|(group, kind, _, name)| rule.is_about(group, kind, name));
+    rules.all().iter().filter(|rule| !gave(rule) && !rule.asks_for().is_empty()).collect()
 }
 
 /// The clusters by what this value is on them, for each object that has it.
 ///
 /// # Errors
 /// No value is named so; and which there are.
-pub fn by(targets: &[VidraTarget], wanted: &str) -> Result<String, String> {
-    let objects = objects(targets);
+pub fn by(rules: &[FeedbackRule], targets: &[VidraTarget], wanted: &str) -> Result<String, String> {
+    let rules = Rules::read(rules).0;
+    let objects = objects(&rules, targets);
     let mut text = String::new();
     for ((group, kind, namespace, name), object) in &objects {
         if !object.names.contains(&wanted) {
@@ -81,8 +106,13 @@ pub fn by(targets: &[VidraTarget], wanted: &str) -> Result<String, String> {
         text.push_str(&table(&["VALUE", "CLUSTERS", "NAMES"], rows));
         text.push('\n');
     }
+    let without = without_values(&rules, &objects);
+    for rule in without.iter().filter(|rule| rule.asks_for().contains(&wanted)) {
+        text.push_str(&format!("{}: {}: none\n\n", of(rule), clean(wanted)));
+    }
     if text.is_empty() {
         let mut known: Vec<&str> = objects.values().flat_map(|object| object.names.iter().copied()).collect();
+        known.extend(without.iter().flat_map(|rule| rule.asks_for()));
         known.sort_unstable();
         known.dedup();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -92,14 +122,21 @@ pub fn by(targets: &[VidraTarget], wanted: &str) -> Result<String, String> {
 }
 
 /// Objects that have values anywhere, by their names.
-fn objects(targets: &[VidraTarget]) -> BTreeMap<Name<'_>, Object<'_>> {
+fn objects<'t>(rules: &'t Rules, targets: &'t [VidraTarget]) -> BTreeMap<Name<'t>, Object<'t>> {
+    let asked = |group: &str, kind: &str, name: &str| {
+        let mut object = Object::default();
+        let about = rules.all().iter().filter(|rule| rule.is_about(group, kind, name));
+        about.flat_map(Rule::asks_for).for_each(|value| object.name(value));
+        object
+    };
     let mut all: BTreeMap<Name<'_>, Object<'_>> = BTreeMap::new();
     let mut targets: Vec<&VidraTarget> = targets.iter().collect();
     targets.sort_by_key(|target| &target.spec.cluster);
     for target in targets {
         for object in feedback(target).into_iter().flat_map(|feedback| &feedback.objects) {
             let FeedbackObject { group, kind, namespace, name, .. } = object;
-            all.entry((group, kind, namespace, name)).or_default().add(target, object);
+            let key = (group.as_str(), kind.as_str(), namespace.as_str(), name.as_str());
+            all.entry(key).or_insert_with(|| asked(group, kind, name)).add(target, object);
         }
     }
     all
@@ -136,6 +173,9 @@ enum Numbers {
 /// `None`: it is no number anywhere, or something else too.
 fn numbers(object: &Object<'_>, name: &str) -> Option<Numbers> {
     let all: Vec<_> = object.clusters.iter().filter_map(|(_, there)| value(there, name)).collect();
+    if all.is_empty() {
+        return None;
+    }
     if let Some(whole) = all.iter().map(|value| value.integer.map(i128::from)).collect() {
         return Some(Numbers::Whole(whole));
     }

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use kubectl_vidra::report::feedback::{by, values};
 use serde_json::{Value, json};
-use vidra_api::VidraTarget;
+use vidra_api::{FeedbackRule, VidraTarget};
 
 use crate::fleet::{now, target, well};
 
@@ -49,14 +49,37 @@ fn fleet() -> Vec<VidraTarget> {
 
 #[test]
 fn values_stand_in_a_table_by_cluster_with_sums_and_with_how_old_they_are() {
-    let shown = values(&fleet(), now());
+    let shown = values(&[], &fleet(), now());
     assert_snapshot!("status_values", shown);
     assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
-    assert_snapshot!("status_values_none", values(&[target("berlin", well())], now()));
+    assert_snapshot!("status_values_none", values(&[], &[target("berlin", well())], now()));
+}
+
+#[test]
+fn what_a_rule_asks_for_and_no_cluster_has_is_shown_as_none() {
+    let rules: Vec<FeedbackRule> = serde_json::from_value(json!([
+        {"apiVersion": "apps/v1", "kind": "Deployment", "values": [
+            {"name": "colour", "expression": "status.colour"}, {"name": "ready", "expression": "status.readyReplicas"}]},
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "backup"},
+        {"apiVersion": "example.com/v1", "kind": "Shop", "values": [{"name": "open", "expression": "status.open"}]},
+    ]))
+    .unwrap();
+    let shown = values(&rules, &fleet(), now());
+    let row = shown.lines().find(|line| line.starts_with("berlin") && line.contains("1.25")).unwrap();
+    assert_eq!(row.split_whitespace().nth(1), Some("-"), "{shown}");
+    assert_snapshot!("status_values_asked", shown);
+    assert_snapshot!("status_values_asked_none", values(&rules, &[target("berlin", well())], now()));
+    assert_snapshot!("status_by_asked", by(&rules, &fleet(), "colour").unwrap());
+    assert!(by(&rules, &fleet(), "active").unwrap().starts_with("Job.batch backup: active: none\n"));
+    let known = by(&rules, &fleet(), "size").unwrap_err();
+    assert!(
+        known.ends_with("active, addresses, colour, failed, load, open, paused, ready, succeeded, version"),
+        "{known}"
+    );
 }
 
 #[test]
 fn clusters_are_grouped_by_what_a_value_is_on_them() {
-    assert_snapshot!("status_by", by(&fleet(), "version").unwrap());
-    assert_snapshot!("status_by_unknown", by(&fleet(), "colour").unwrap_err());
+    assert_snapshot!("status_by", by(&[], &fleet(), "version").unwrap());
+    assert_snapshot!("status_by_unknown", by(&[], &fleet(), "colour").unwrap_err());
 }

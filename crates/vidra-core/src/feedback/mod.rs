@@ -44,13 +44,17 @@ pub struct Rules {
     digest: Option<String>,
 }
 
+/// A rule that can be used.
 #[derive(Debug)]
-struct Rule {
+pub struct Rule {
     /// Its place among those that are written.
     nth: usize,
-    group: String,
-    kind: String,
-    name: Option<String>,
+    /// The group of its objects; empty for the core group.
+    pub group: String,
+    /// Their kind.
+    pub kind: String,
+    /// The name of the only one. `None`: all of the kind.
+    pub name: Option<String>,
     values: Values,
 }
 
@@ -137,6 +141,11 @@ impl Rules {
     /// 12 hex digits over what is written; `None`: nothing is.
     pub fn digest(&self) -> Option<&String> {
         self.digest.as_ref()
+    }
+
+    /// Them, in their order.
+    pub fn all(&self) -> &[Rule] {
+        &self.rules
     }
 
     /// What they are about of what is declared; the keys come in their order.
@@ -246,7 +255,16 @@ impl Rule {
         Ok(Rule { nth, group, kind: kind.clone(), name: name.clone(), values })
     }
 
-    fn is_about(&self, group: &str, kind: &str, name: &str) -> bool {
+    /// The names of the values that it asks for.
+    pub fn asks_for(&self) -> Vec<&str> {
+        match &self.values {
+            Values::Builtin(kind) => kind.values(&Value::Null).into_iter().map(|(name, _)| name).collect(),
+            Values::Own(all) => all.iter().map(|(name, _)| name.as_str()).collect(),
+        }
+    }
+
+    /// It asks for values of this object.
+    pub fn is_about(&self, group: &str, kind: &str, name: &str) -> bool {
         self.kind == kind && self.group == group && self.name.as_deref().is_none_or(|own| own == name)
     }
 }

@@ -127,6 +127,13 @@ fn what_is_too_large_or_too_deep_is_left_out_and_costs_no_more_than_it_may() {
 }
 
 #[test]
+fn a_rule_says_what_it_asks_for_whatever_an_object_has() {
+    let rules = read(&[rule("Shop", &[("b", "status.b"), ("a", "status.a")]), known("batch/v1", "Job")]);
+    let asked: Vec<_> = rules.all().iter().map(|rule| (&*rule.kind, rule.asks_for())).collect();
+    assert_eq!(asked, [("Shop", vec!["b", "a"]), ("Job", vec!["succeeded", "failed", "active"])]);
+}
+
+#[test]
 fn well_known_values_are_those_of_their_kinds() {
     let ingress =
         json!({"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}, {"hostname": "a.example", "ip": ""}]}});
