@@ -8,7 +8,7 @@ use termtree::Tree;
 use vidra_api::condition::{DRIFTED, READY, RECONCILING, REMOVING, STALLED};
 use vidra_api::{
     Condition, DesiredState, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource,
-    VidraTarget, find,
+    VidraTarget, VidraTargetStatus, find,
 };
 use vidra_core::status::{Reason, Standing, going, removing};
 
@@ -178,7 +178,7 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
     let mut text = who.to_owned();
     let Some(state) = status.state else { return format!("{text}: the hub has not looked at it yet") };
     text.push_str(&format!(": {state:?}"));
-    let reason = status.reason.unwrap_or_default();
+    let reason = status.reason.clone().unwrap_or_default();
     if reason != format!("{state:?}") && !reason.is_empty() {
         text.push_str(&format!(" ({reason})"));
     }
@@ -188,7 +188,7 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
         DesiredState::Present => format!("{}/{}", status.ready, status.objects),
         _ => status.objects.to_string(),
     };
-    text.push_str(&format!(", {objects} objects"));
+    text.push_str(&format!(", {objects} objects{}", of_these(&status)));
     match status.drift {
         Some(DriftState::Drifted) => text.push_str(&format!(", {} drifted", status.drifted)),
         Some(DriftState::InSync) => {}
@@ -206,6 +206,15 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
         text.push_str(&format!(": {}", without_commands(message, &reason, MESSAGE_MAX).0));
     }
     crate::text::clean(&text)
+}
+
+/// How many of the objects count as healthy though they rest, or though nothing shows it.
+fn of_these(status: &VidraTargetStatus) -> String {
+    let unproven = status.unproven.as_ref().map_or(0, |unproven| unproven.objects);
+    let counts = [(status.suspended, "suspended"), (unproven, "unproven")];
+    let told: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
+    let told: Vec<_> = told.iter().map(|(count, word)| format!("{count} {word}")).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
 /// What hangs below a target that is not well.

@@ -250,6 +250,27 @@ fn a_command_to_copy_stands_whole_below_the_tree_and_so_does_each_warning() {
 }
 
 #[test]
+fn a_tree_says_how_many_objects_are_suspended_and_of_how_many_nothing_proves_that_they_are_well() {
+    let mut rests = well();
+    rests["suspended"] = json!(2);
+    let mut unproven = well();
+    unproven["unproven"] = json!({"objects": 1, "first": [{"kind": "Shop", "name": "a"}]});
+    let mut both = drifted(json!([scaled("2026-03-01T11:50:00Z")]));
+    both["suspended"] = json!(1);
+    both["unproven"] = json!({"objects": 2});
+    let targets =
+        [target("austin", rests), target("berlin", unproven), target("cairo", both), target("tokyo", well())];
+    let shop = resource("shop", json!({"targets": []}), says("True", "Ready", "", "4/4"));
+    let tree = status::text(&[shop], &targets, true, now());
+    for told in
+        ["3/3 objects (2 suspended)", "3/3 objects (1 unproven)", "3/3 objects (1 suspended, 2 unproven)"]
+    {
+        assert!(tree.contains(told), "{tree}");
+    }
+    assert_snapshot!("status_counts", tree);
+}
+
+#[test]
 fn targets_of_which_the_same_is_told_stand_together() {
     let stuck = |since: &str, message: &str| {
         let mut status = drifted(json!([scaled(since)]));
