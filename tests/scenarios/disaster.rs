@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, Mark, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, revisions, says, scenario};
+use crate::{config_map, object, revisions, says, scenario, settings::set};
 
 /// More than the few that may be an accident.
 const OBJECTS: usize = 7;
@@ -324,6 +324,45 @@ fn a_revision_whose_secret_is_lost_while_the_manifest_cannot_be_read_is_told_unt
         world.ready("shop").await;
         let settings = world.alice("berlin").await.live(&At::config_map(&world.ns, "settings")).await;
         assert!(says("two")(&settings));
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_revision_whose_secret_is_lost_is_made_again_though_a_setting_bars_what_is_declared() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let at = At::new("v1", "Secret", &world.ns, "password");
+        let secret = |key: &str| {
+            object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
+                "stringData": {"key": key}}))
+        };
+        world.deliver("shop", &["berlin"], &secret("one")).await;
+        world.ready("shop").await;
+        set(&world, json!({"allowInlineSecrets": "false"})).await;
+        world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+        world.stop_hub().await;
+        assert_eq!(lose_revisions(&world).await, 1);
+        let alice = world.alice("berlin").await;
+        alice.delete(&at).await;
+        world.start_hub().await;
+        alice.when(&at, "it is repaired", |_| true).await;
+        let kept = wait_for("a Secret of the revision", SOON, async || match &*revisions(&world).await {
+            [one] => Ok(one["metadata"]["name"].clone()),
+            all => Err(format!("there are {}", all.len())),
+        })
+        .await;
+        world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+
+        // What is declared newly is barred, and nothing of it is kept.
+        world.deliver("shop", &["berlin"], &secret("two")).await;
+        world.reconcile_now("shop", "1").await;
+        let names: Vec<_> =
+            revisions(&world).await.iter().map(|one| one["metadata"]["name"].clone()).collect();
+        assert_eq!(names, [kept]);
+        set(&world, json!({})).await;
+        world.ready("shop").await;
+        alice.when(&at, "as declared now", |live| live["data"]["key"] == "dHdv").await;
         world.end().await;
     });
 }

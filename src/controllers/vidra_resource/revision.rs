@@ -96,22 +96,29 @@ async fn keep(
         Ok(parsed) => parsed,
         Err(error) => return Ok(Err(error)),
     };
-    if let Some(error) = barred(ctx, &parsed) {
-        return Ok(Err(error));
-    }
     let known = ctx.resource.status.as_ref().and_then(|status| status.revision.as_deref());
     let kept = kept_revision(ctx);
     let is_kept = kept.is_some_and(|kept| kept.name == parsed.name && kept.is_of(ctx.resource))
         || known == Some(parsed.name.as_str());
-    if let Err(error) = admit(ctx, &parsed, is_kept).await {
+    let is_had = is_kept || ctx.targets().values().any(|target| target.spec.revision == parsed.name);
+    let is_lost = change_use(ctx, |known| known.lost);
+    let barred = match barred(ctx, &parsed) {
+        Some(error) if !(is_had && is_lost) => return Ok(Err(error)),
+        // What targets have is made again, whatever bars it since.
+        barred => barred,
+    };
+    if let Err(error) = admit(ctx, &parsed, is_had).await {
         return Ok(Err(error));
     }
-    if (!is_kept || change_use(ctx, |known| known.lost))
+    if (!is_kept || is_lost)
         && let Err(error) = store(ctx, &content, &parsed.name).await?
     {
         return Ok(Err(error));
     }
     change_use(ctx, |known| known.lost = false);
+    if let Some(error) = barred {
+        return Ok(Err(error));
+    }
     let kept = KeptRevision {
         uid: ctx.resource.metadata.uid.clone(),
         generation: ctx.generation(),
@@ -123,10 +130,9 @@ async fn keep(
 
 /// Holds the revision, if there is room for it beside what the namespace's other VidraResources have, and those of all.
 /// What was let in before keeps its room.
-async fn admit(ctx: &Context<'_>, parsed: &Arc<Parsed>, is_kept: bool) -> Result<(), RevisionError> {
+async fn admit(ctx: &Context<'_>, parsed: &Arc<Parsed>, is_had: bool) -> Result<(), RevisionError> {
     let revisions = &ctx.hub.revisions;
-    let targets = ctx.targets();
-    if is_kept || targets.values().any(|target| target.spec.revision == parsed.name) {
+    if is_had {
         return revisions.hold(ctx.key, parsed, None);
     }
     let bounds = ctx.hub.tuning.now().bounds;

@@ -28,7 +28,7 @@ pub(in crate::controllers) struct RevisionUse {
     since: BTreeMap<String, Instant>,
     /// All Secrets were listed once: what an earlier process left is known.
     listed: bool,
-    /// The Secret of the declared revision was not there.
+    /// The Secret of the revision that is declared, or was kept last, was not there.
     pub(super) lost: bool,
 }
 
@@ -104,7 +104,9 @@ pub(super) async fn collect_revisions(ctx: &Context<'_>, current: Option<&str>) 
             }
         }
         change_use(ctx, |known| known.forget(&going));
-        if current.is_some_and(|current| !revisions.iter().any(|name| name == current)) {
+        // Where nothing is declared that may be delivered, what was kept last may be declared still.
+        let kept = current.map(str::to_owned).or_else(|| told_revision(ctx));
+        if kept.is_some_and(|kept| !revisions.contains(&kept)) {
             change_use(ctx, |known| known.lost = true);
             ctx.hub.queue.add_after(ctx.queue_key(), Duration::ZERO);
         }
@@ -126,9 +128,13 @@ fn used_revisions(ctx: &Context<'_>, current: Option<&str>) -> BTreeSet<String> 
         let had = target.status.as_ref().and_then(|status| status.revision.clone());
         [Some(target.spec.revision.clone()), had]
     });
+    of_targets.flatten().chain(told_revision(ctx)).chain(current.map(str::to_owned)).collect()
+}
+
+/// The revision that the VidraResource's status names.
+fn told_revision(ctx: &Context<'_>) -> Option<String> {
     let now = ctx.hub.catalog.resource(ctx.key);
-    let told = now.and_then(|now| now.status.as_ref()?.revision.clone());
-    of_targets.flatten().chain(told).chain(current.map(str::to_owned)).collect()
+    now.and_then(|now| now.status.as_ref()?.revision.clone())
 }
 
 #[cfg(test)]
