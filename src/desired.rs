@@ -8,6 +8,7 @@ use vidra_api::DriftSpec;
 use vidra_core::{
     ignore::{Autoscalers, InvalidIgnore, Rules, Sparing},
     object::ObjectKey,
+    overrides::OverrideError,
     plan::Want,
     render::{Declared, Rendered, Unresolved},
     weight,
@@ -24,6 +25,8 @@ pub struct Desired {
     pub wants: BTreeMap<ObjectKey, Want>,
     /// Objects of kinds that the member does not know.
     pub unresolved: Vec<Unresolved>,
+    /// What is refused of it where it was not delivered before.
+    pub unknown: Option<OverrideError>,
     /// What was asked for last of [`Desired::sparing`]: the members that share this mostly ask alike.
     sparing: Mutex<Option<Spared>>,
 }
@@ -52,7 +55,8 @@ impl Desired {
             })
             .collect();
         let objects = rendered.objects.into_iter().map(|declared| (declared.key.clone(), declared)).collect();
-        Self { objects, wants, unresolved: rendered.unresolved, ..Self::default() }
+        let (unresolved, unknown) = (rendered.unresolved, rendered.unknown);
+        Self { objects, wants, unresolved, unknown, ..Self::default() }
     }
 
     /// What of the declared objects is left alone, replicas to these.

@@ -191,6 +191,45 @@ fn a_patch_that_does_not_apply_names_its_index_and_another_object_is_not_made_of
     });
 }
 
+/// What an expression gives is known only for a cluster.
+#[test]
+fn an_annotation_that_the_hub_does_not_know_is_refused_where_overrides_make_it_unless_it_was_delivered() {
+    scenario(async |mut world| {
+        world.register(&["berlin", "tokyo"]).await;
+        label(&world, "berlin", json!({"key": "waves"})).await;
+        label(&world, "tokyo", json!({"key": "wave"})).await;
+        let mark = world.mark();
+        let expression = "{'vidra.dev/' + cluster.labels['key']: '1'}";
+        let make = json!([{"target": {"name": "settings"},
+            "set": [{"path": ".metadata.annotations", "expression": expression}]}]);
+        deliver(&world, "shop", make).await;
+        let told = world.target_is("shop", "berlin", TargetState::Failed, "OverrideFailed").await;
+        for part in ["spec.overrides", "settings", "cluster berlin", "write vidra.dev/wave,"] {
+            assert!(told.contains(part), "{told}");
+        }
+        world.target_when("shop", "tokyo", "Ready", |status| status.state == Some(TargetState::Ready)).await;
+        assert_eq!(world.writes("berlin", &mark), []);
+
+        // As if an earlier version had delivered it: it is repaired.
+        world.stop_hub().await;
+        let at = world.target_at("shop", "berlin");
+        let spec = world.hub.live(&at).await["spec"].clone();
+        let whole = json!({"status": {"revision": spec["revision"], "namespace": spec["namespace"],
+            "overrides": spec["overrides"]}});
+        world.hub.merge_status(&at, whole).await;
+        world.start_hub().await;
+        world.ready("shop").await;
+
+        // What a label makes of it newly is not.
+        label(&world, "berlin", json!({"key": "weve"})).await;
+        let told = world.target_is("shop", "berlin", TargetState::Failed, "OverrideFailed").await;
+        assert!(told.contains("vidra.dev/weve"), "{told}");
+        label(&world, "berlin", json!({"key": "wave"})).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn overrides_that_can_be_used_nowhere_are_refused_before_anything_is_touched() {
     scenario(async |world| {

@@ -65,6 +65,9 @@ impl Change {
                 let (path, value) = match operation {
                     PatchOperation::Add(one) => (&one.path, &one.value),
                     PatchOperation::Replace(one) => (&one.path, &one.value),
+                    // What they put there is known of an object only.
+                    PatchOperation::Copy(one) => (&one.path, &Value::Null),
+                    PatchOperation::Move(one) => (&one.path, &Value::Null),
                     _ => return None,
                 };
                 let names: Vec<_> = path.tokens().map(|token| token.decoded().into_owned()).collect();
@@ -211,7 +214,8 @@ impl Overrides {
         })
     }
 
-    /// The first annotation of the hub's own that it does not know and that an entry writes, with the entry's place.
+    /// The first annotation of the hub's own that it does not know and that an entry writes by name, with the entry's place.
+    /// What else entries make of an object is looked at when it is rendered.
     pub fn unknown_annotation(&self) -> Option<InvalidOverride> {
         let mut entries = self.entries.iter().enumerate();
         let (index, unknown) =

@@ -19,10 +19,11 @@ pub use hash::{DeclaredHash, HashKey, revision_of};
 pub use stage::Stage;
 pub use stamp::{Stamp, compose};
 
+use crate::annotations::Unknown;
 use crate::directives::{BadDirective, Directives};
 use crate::manifest::{ManifestObject, Place};
 use crate::object::{Gvk, ObjectKey, Scope};
-use crate::overrides::{Budget, Effective, OverrideError, Overrides};
+use crate::overrides::{Budget, Effective, OverrideError, Overrides, Subject};
 
 /// What a target is to have.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +32,9 @@ pub struct Rendered {
     pub objects: Vec<Declared>,
     /// Objects of kinds that the member does not know, or not yet.
     pub unresolved: Vec<Unresolved>,
+    /// The first annotation of the hub's own that it does not know and that changes have made. It is refused where that was
+    /// not delivered before.
+    pub unknown: Option<OverrideError>,
 }
 
 /// One object that a target is to have.
@@ -185,7 +189,14 @@ pub fn render_with(
             });
         }
         match scope {
-            Some(scope) => rendered.objects.push(declare(object, object_key, scope, key, changes, &budget)?),
+            Some(scope) => {
+                let mut body = with_namespace(object, &object_key, scope);
+                if let Some(changes) = changes {
+                    let unknown = change(changes, &object.gvk, &object_key, &mut body, &budget)?;
+                    rendered.unknown = rendered.unknown.or(unknown);
+                }
+                rendered.objects.push(declare(object, object_key, scope, key, body)?);
+            }
             None => rendered.unresolved.push(Unresolved {
                 place: object.place.clone(),
                 gvk: object.gvk.clone(),
@@ -208,28 +219,49 @@ fn directives(place: &Place, object: &Value, key: &ObjectKey) -> Result<Directiv
     })
 }
 
-fn declare(
-    object: &ManifestObject,
-    object_key: ObjectKey,
-    scope: Scope,
-    key: &HashKey,
-    changes: Option<Changes<'_>>,
-    budget: &Budget,
-) -> Result<Declared, RenderError> {
+fn with_namespace(object: &ManifestObject, key: &ObjectKey, scope: Scope) -> Value {
     let mut body = object.value.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         match scope {
             Scope::Namespaced => {
-                metadata.insert("namespace".to_owned(), Value::from(&*object_key.namespace));
+                metadata.insert("namespace".to_owned(), Value::from(&*key.namespace));
             }
             Scope::Cluster => {
                 metadata.remove("namespace");
             }
         }
     }
-    if let Some(Changes { overrides, effective, cluster }) = changes {
-        overrides.apply(effective, cluster, &object.gvk, &object_key, &mut body, budget)?;
+    body
+}
+
+/// Makes the changes of one object. Returns an annotation that the hub does not know and that is there by them alone, unless
+/// an entry names such a one: these are refused before they are kept, or were kept before that.
+fn change(
+    Changes { overrides, effective, cluster }: Changes<'_>,
+    gvk: &Gvk,
+    key: &ObjectKey,
+    body: &mut Value,
+    budget: &Budget,
+) -> Result<Option<OverrideError>, RenderError> {
+    let was = Unknown::at(&[], body);
+    if !overrides.apply(effective, cluster, gvk, key, body, budget)? || was.is_some() {
+        return Ok(None);
     }
+    let unknown = Unknown::at(&[], body).filter(|_| overrides.unknown_annotation().is_none());
+    Ok(unknown.map(|unknown| {
+        let (place, cluster) = ("spec.overrides".to_owned(), cluster.to_owned());
+        let why = format!("metadata.annotations[\"{}\"] {unknown}", unknown.key());
+        OverrideError::Undeliverable { of: Box::new(Subject { place, object: key.clone(), cluster }), why }
+    }))
+}
+
+fn declare(
+    object: &ManifestObject,
+    object_key: ObjectKey,
+    scope: Scope,
+    key: &HashKey,
+    mut body: Value,
+) -> Result<Declared, RenderError> {
     stamp::unmark(&mut body);
     let directives = directives(&object.place, &body, &object_key)?;
     Directives::strip(&mut body);

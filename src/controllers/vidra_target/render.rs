@@ -6,6 +6,7 @@ use vidra_api::{OverrideInputs, VidraTargetSpec};
 use vidra_core::{
     mutants::{self, Mutant},
     object::Gvk,
+    render::RenderError,
     status::{Delivery, Reason},
 };
 
@@ -84,9 +85,15 @@ async fn render(
     let scope_of = |gvk: &Gvk| kinds.get(gvk).map(|(_, scope)| *scope);
     // What is delivered has more room: after a restart it is not to wait behind what is new.
     let bounds = ctx.hub.tuning.now().bounds;
-    let had = ctx.target.status.as_ref().and_then(|status| status.revision.as_ref());
-    let bounds = if had == Some(&parsed.name) { bounds.wider() } else { bounds };
+    let had = ctx.target.status.as_ref().filter(|status| status.revision.as_ref() == Some(&parsed.name));
+    let bounds = if had.is_some() { bounds.wider() } else { bounds };
     let key = ctx.key.resource_key();
     let cluster = (&*ctx.key.cluster, inputs);
-    ctx.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, bounds).await
+    let desired = ctx.hub.revisions.render(&key, parsed, namespace, &scope_of, cluster, bounds).await?;
+    // A status without a namespace does not say with which inputs.
+    let is_had = had.is_some_and(|had| had.namespace.is_none() || had.overrides.as_ref() == inputs);
+    match &desired.unknown {
+        Some(unknown) if !is_had => Err(RenderError::from(unknown.clone()).into()),
+        _ => Ok(desired),
+    }
 }

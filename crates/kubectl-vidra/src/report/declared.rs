@@ -76,6 +76,8 @@ pub fn declared(
                 render_with(&objects, &|gvk| Some(scopes.of_kind(gvk)), destination, &key, Some(changes));
             declared.renderings.push(match rendered {
                 Ok(rendered) => {
+                    let unknown = rendered.unknown.map(|unknown| unknown.to_string());
+                    declared.unknown = declared.unknown.take().or(unknown);
                     let objects = rendered.objects.into_iter();
                     Ok(objects.map(|object| (object.key.clone(), with_instructions(&object))).collect())
                 }

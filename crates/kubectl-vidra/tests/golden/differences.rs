@@ -191,6 +191,14 @@ fn what_cannot_be_read_is_said() {
     };
     let unknown = wrong(spec(&annotated("vidra.dev/wait_for")));
     assert!(unknown.ends_with("knows: write vidra.dev/wait-for, or remove it"), "{unknown}");
+    let mut made = spec(MANIFEST);
+    made["overrides"] = json!([{"target": {},
+        "set": [{"path": ".metadata.annotations", "expression": "{'vidra.dev/wait_for': 'Nothing'}"}]}]);
+    let unknown = wrong(made);
+    assert!(
+        unknown.starts_with("spec.overrides: ") && unknown.contains("write vidra.dev/wait-for,"),
+        "{unknown}"
+    );
     // What it is now may have one of an earlier hub's.
     let answer =
         ask(Some(&shop(spec(&annotated("vidra.dev/wait_for")))), &shop(spec(MANIFEST)), &delivered(), None);

@@ -237,6 +237,8 @@ fn an_annotation_that_the_hub_does_not_know_is_found_wherever_it_is_written() {
         add("/metadata/annotations", odd.clone()),
         add("/metadata", json!({"annotations": odd})),
         json!({"target": {}, "set": [{"path": ".metadata.annotations[\"vidra.dev/waves\"]", "expression": "'1'"}]}),
+        json!({"target": {}, "jsonPatch": [{"op": "copy", "from": "/data/key", "path": "/metadata/annotations/vidra.dev~1waves"}]}),
+        json!({"target": {}, "jsonPatch": [{"op": "move", "from": "/data/key", "path": "/metadata/annotations/vidra.dev~1waves"}]}),
     ] {
         let told = told(entry.clone()).unwrap_or_else(|| panic!("{entry}"));
         let words = "spec.overrides[1]: metadata.annotations[\"vidra.dev/waves\"] is no annotation that this version of the hub knows: write vidra.dev/wave,";
@@ -249,6 +251,51 @@ fn an_annotation_that_the_hub_does_not_know_is_found_wherever_it_is_written() {
         json!({"target": {}, "set": [{"path": ".metadata.annotations[\"example.com/waves\"]", "expression": "'1'"}]}),
     ] {
         assert_eq!(told(entry.clone()), None, "{entry}");
+    }
+}
+
+#[test]
+fn an_annotation_that_is_not_known_is_found_in_what_overrides_make_of_an_object() {
+    let on = |key: &str, value: Value| json!([{"target": {"name": "settings"}, key: value}]);
+    let odd = json!({"vidra.dev/waves": "1"});
+    for declared in [
+        on("set", json!([{"path": ".metadata.annotations", "expression": "{'vidra.dev/' + 'waves': '1'}"}])),
+        on(
+            "set",
+            json!([{"path": ".metadata", "expression": "{'name': 'settings', 'namespace': 'shop', 'annotations': {'vidra.dev/waves': '1'}}"}]),
+        ),
+        on(
+            "jsonPatch",
+            json!([{"op": "add", "path": "/odd", "value": odd}, {"op": "copy", "from": "/odd", "path": "/metadata/annotations"}]),
+        ),
+        on(
+            "jsonPatch",
+            json!([{"op": "add", "path": "/odd", "value": odd}, {"op": "move", "from": "/odd", "path": "/metadata/annotations"}]),
+        ),
+    ] {
+        let overrides = overrides(declared.clone());
+        assert_eq!(overrides.unknown_annotation(), None, "{declared}");
+        let unknown = rendered(&overrides, "berlin", &[]).unwrap().unknown;
+        assert_eq!(
+            unknown.unwrap_or_else(|| panic!("{declared}")).to_string(),
+            "spec.overrides: ConfigMap shop/settings on cluster berlin cannot be delivered afterwards: metadata.annotations[\"vidra.dev/waves\"] is no annotation that this version of the hub knows: write vidra.dev/wave, or remove it"
+        );
+    }
+    for declared in [
+        on(
+            "set",
+            json!([{"path": ".metadata.annotations", "expression": "{'vidra.dev/wave': '1', 'a': 'b'}"}]),
+        ),
+        // Found in the entry: one that is delivered was let in before that was looked at.
+        on("mergePatch", json!({"metadata": {"annotations": odd}})),
+        // Made, and taken away.
+        on(
+            "jsonPatch",
+            json!([{"op": "add", "path": "/odd", "value": odd}, {"op": "copy", "from": "/odd", "path": "/metadata/annotations"},
+                {"op": "remove", "path": "/metadata/annotations"}]),
+        ),
+    ] {
+        assert_eq!(changed(declared.clone(), "berlin", &[]).unknown, None, "{declared}");
     }
 }
 
