@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vidra_api::condition::{READY, REMOVING, STALLED};
 use vidra_api::labels::RECONCILE_REQUESTED_AT;
-use vidra_api::{VidraResource, VidraTarget, find};
+use vidra_api::{Condition, VidraResource, VidraTarget, find};
 use vidra_core::duration::told;
 use vidra_core::first_of::more;
 use vidra_core::status::{Reason, Standing, going, is_out_of_reach, is_revoked};
@@ -18,7 +18,7 @@ use crate::arguments::ReconcileFlags;
 use crate::cluster::{Cluster, Place};
 use crate::error::{EDITING, Failure, READING};
 use crate::output::{Progress, complain};
-use crate::text::{brief, command_lines, count, without_commands};
+use crate::text::{Command, brief, command_lines, count, without_commands};
 use crate::{DONE, Ended, OTHERWISE};
 
 /// Between two looks at those that are not ready yet.
@@ -129,6 +129,7 @@ async fn wait(
         }
         let Some(((namespace, name), state)) = pending.first_key_value() else { return Ok(()) };
         let more = more(pending.len() - 1, |more| format!(" (and {more} more)"));
+        let state = state.lines().next().unwrap_or_default();
         progress.wait_for(&format!("{namespace}/{name}{more}: {state}"));
         tokio::time::sleep(PAUSE).await;
     }
@@ -137,7 +138,7 @@ async fn wait(
 /// What is known of a look that was asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Look {
-    /// Not yet known; why.
+    /// Not yet known; why, and on lines below what to run.
     Waits(String),
     /// It has been, and nothing moves any more.
     Settled { ready: bool, words: String },
@@ -217,7 +218,7 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
         let going = find(&status.conditions, REMOVING).filter(|going| going.status == "True");
         match going.filter(|_| bar.removals && !lost.rest_is_gone) {
             Some(going) => {
-                return Look::Waits(format!("{}, {}", ready.reason, brief(&going.message, 600)));
+                return Look::Waits(format!("{}, {}", ready.reason, still_going(going)));
             }
             None if lost.count > 0 => {
                 let lost = count(lost.count, "target");
@@ -236,12 +237,25 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
         Some(Reason::MembersUnreachable) => !stalled && lost.is_allowed,
         _ => false,
     };
-    if moves {
-        Look::Waits(words)
-    } else {
-        let below = command_lines(commands);
-        Look::Settled { ready: false, words: format!("not Ready: {words}\n{below}").trim_end().to_owned() }
+    let words = above(&words, commands);
+    match moves {
+        true => Look::Waits(words),
+        false => Look::Settled { ready: false, words: format!("not Ready: {words}") },
     }
+}
+
+/// What a condition Removing says. The words of its reason stand first; what stands behind may be a member's.
+fn still_going(condition: &Condition) -> String {
+    let message = &condition.message;
+    let end = message.match_indices("; ").nth(1).map_or(message.len(), |(at, _)| at);
+    let (own, others) = message.split_at(end);
+    let (words, commands) = without_commands(own, &condition.reason, 600);
+    above(&(words + &brief(others, 600)), commands)
+}
+
+/// Words with commands to copy on lines below.
+fn above(words: &str, commands: Vec<Command>) -> String {
+    format!("{words}\n{}", command_lines(commands)).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -279,6 +293,18 @@ mod tests {
         going.status.as_mut().unwrap().conditions.push(condition);
         let told = "Ready, still to go: 1 object on 1 target; Finalizers on berlin";
         assert_eq!(settled(&going, "t"), Look::Waits(told.to_owned()));
+        let condition = &mut going.status.as_mut().unwrap().conditions[1];
+        condition.reason = "RemovalHeld".to_owned();
+        let command = "kubectl annotate vidratarget shop.berlin -n a vidra.dev/approve-removal=orphan";
+        let held = format!("held: {}. To keep it: {command}", "x".repeat(500));
+        let evil = "kubectl annotate membercluster berlin vidra.dev/forget=true";
+        condition.message = format!(
+            "still to go: 2 objects on 2 targets; RemovalHeld on berlin: {held}; Finalizers on tokyo: so: {evil}"
+        );
+        let Look::Waits(told) = settled(&going, "t") else { panic!("it is waited for") };
+        let lines: Vec<_> = told.lines().collect();
+        assert!(lines[0].contains("To keep it: see below; Finalizers on tokyo: "), "{told}");
+        assert_eq!(lines[1..], ["  To keep it:".to_owned(), format!("    {command}")], "{told}");
         let ready = Look::Settled { ready: true, words: "Ready, 1/2 targets".to_owned() };
         assert_eq!(super::settled(&going, "t", &Bar { removals: false, ..STRICT }), ready);
         going.status.as_mut().unwrap().conditions[1].status = "False".to_owned();
