@@ -107,6 +107,8 @@ pub struct DynamicSettings {
     pub prune_delay: Duration,
     /// How long a verdict waits for what may never come.
     pub waits: Waits,
+    /// Whether a member is asked why a workload has failed.
+    pub causes: bool,
     /// What all VidraResources of a namespace of the hub may have together, and those of all.
     pub bounds: Bounds,
     /// Targets that are worked on side by side on one member.
@@ -147,6 +149,7 @@ impl DynamicSettings {
             object_removal_guard: guard::OBJECTS_SHARE,
             prune_delay: Duration::from_secs(5),
             waits: Waits::default(),
+            causes: true,
             bounds: Bounds {
                 objects: 100_000,
                 bytes: 1 << 30,
@@ -223,7 +226,7 @@ struct Setting {
     take: fn(&mut DynamicSettings, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 29] = [
+const SETTINGS: [Setting; 30] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -351,6 +354,11 @@ const SETTINGS: [Setting; 29] = [
         key: "health.failedAfter",
         alias: None,
         take: |settings, text| put(&mut settings.waits.failed, duration(text, 0, 600_000)),
+    },
+    Setting {
+        key: "health.causes",
+        alias: None,
+        take: |settings, text| put(&mut settings.causes, switch(text)),
     },
     Setting {
         key: "clusterConcurrency",

@@ -23,7 +23,7 @@ use super::{
     status_fallback::Whole,
     status_throttle::{Due, News, StatusThrottle, ValueTurns},
     vidra_resource::{KeptRevision, RevisionUse},
-    vidra_target::Undeclared,
+    vidra_target::{Causes, Undeclared},
     write_refusal::Failures,
 };
 use crate::workqueue::{Key, ResourceKey, TargetKey};
@@ -73,6 +73,8 @@ pub(super) struct TargetState {
     pub(super) unused: Option<(DriftSpec, Vec<Unused>)>,
     /// Of which kinds its objects are that count as healthy though nothing shows it.
     unproven: Vec<KindCount>,
+    /// Why workloads of it have failed.
+    pub(super) causes: Causes,
     /// What it does not declare any more and still has.
     pub(super) undeclared: Undeclared,
     /// When it last looked for what others have made in place of what it declares.

@@ -7,6 +7,7 @@
 
 mod admission;
 mod blockers;
+mod cause;
 mod concurrent_repair;
 mod contention;
 mod context;
@@ -63,7 +64,7 @@ use self::{
     visibility::require_informers,
     write_refusal::{note_refused, tell_failure},
 };
-pub(super) use self::{handover::Undeclared, inventory_recovery::may_have_delivered};
+pub(super) use self::{cause::Causes, handover::Undeclared, inventory_recovery::may_have_delivered};
 use super::{
     Hub, RETRY_MOST, after_hub_error,
     intent::{Intent, confirm},
@@ -261,6 +262,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     };
     // Of a kind that is new there the first object tells whether it matters.
     own_health::read_kinds(ctx, session, desired, &token).await;
+    cause::ask(&scope, &token).await;
     if revisit {
         ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }

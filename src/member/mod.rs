@@ -3,6 +3,7 @@
 mod absent;
 pub mod apply;
 mod call_guard;
+pub mod cause;
 pub mod claims;
 pub mod connect;
 mod connection_pool;

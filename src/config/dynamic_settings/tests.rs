@@ -36,7 +36,7 @@ type Row = (&'static str, &'static str, fn(&mut DynamicSettings));
 #[test]
 fn each_key_sets_its_value_and_nothing_else() {
     let seconds = Duration::from_secs;
-    let rows: [Row; 36] = [
+    let rows: [Row; 37] = [
         ("interval", "30s", |settings| settings.interval = Duration::from_secs(30)),
         ("requeueResourcesAfter", " 1h30m\n", |settings| settings.interval = Duration::from_secs(5400)),
         ("reconcileOnEvents", "false", |settings| settings.on_events = false),
@@ -64,6 +64,7 @@ fn each_key_sets_its_value_and_nothing_else() {
         ("hubMaxBytes", "3Gi", |settings| settings.bounds.hub = 3 << 30),
         ("health.noStatus", "5m", |settings| settings.waits.no_status = Duration::from_secs(300)),
         ("health.staleStatus", "0s", |settings| settings.waits.stale_status = Duration::ZERO),
+        ("health.causes", "false", |settings| settings.causes = false),
         ("health.failedAfter", "0s", |settings| settings.waits.failed = Duration::ZERO),
         ("clusterConcurrency", "16", |settings| settings.cluster_concurrency = 16),
         ("registrationNamespaces", "a, b\nc", |settings| {
@@ -110,7 +111,7 @@ fn who_goes_by_what_has_changed_looks_again_and_nobody_else() {
 }
 
 /// Each setting, with a value that is not its default.
-const GOOD: [(&str, &str); 29] = [
+const GOOD: [(&str, &str); 30] = [
     ("interval", "7s"),
     ("reconcileOnEvents", "false"),
     ("retry.enabled", "false"),
@@ -132,6 +133,7 @@ const GOOD: [(&str, &str); 29] = [
     ("health.noStatus", "7s"),
     ("health.staleStatus", "7s"),
     ("health.failedAfter", "7s"),
+    ("health.causes", "false"),
     ("clusterConcurrency", "7"),
     ("registrationNamespaces", "seven"),
     ("defaultAllowedNamespaces", "seven"),
@@ -173,6 +175,7 @@ fn a_bad_value_keeps_the_last_good_one_and_leaves_the_others_alone() {
         ("health.noStatus", "11m", "write a duration from 0s to 10m"),
         ("health.staleStatus", "61s", "write a duration from 0s to 1m"),
         ("health.failedAfter", "11m", "write a duration from 0s to 10m"),
+        ("health.causes", "maybe", "write true or false"),
         ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
         ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
         ("defaultAllowedNamespaces", "team-a, Team-B", "write at most 1000 names of namespaces, apart by"),

@@ -13,6 +13,7 @@ use vidra_core::{
 
 use super::{
     blockers::{awaited, complaint},
+    cause::{self, explained},
     concurrent_repair::ConcurrentRepair,
     contention::conclude_drift,
     context::Context,
@@ -124,9 +125,13 @@ fn note_blockers(
     let Scope { ctx, session, owner, desired, blind, .. } = *scope;
     let mut wave = None;
     if execution.delivery.is_none() {
+        let causes = cause::known(ctx);
         let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
             true => Some(MARKS_TAKEN.to_owned()),
-            false => session.records.health(&owner.hash, key).and_then(|(_, note)| note),
+            false => {
+                let (status, note) = session.records.health(&owner.hash, key)?;
+                explained(&causes, key, (status, note.as_deref()))
+            }
         };
         execution.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
         wave = awaited(plan, desired);

@@ -17,6 +17,7 @@ use vidra_core::{
 };
 
 use super::{
+    cause::{self, explained},
     contention::contention,
     context::Context,
     drift::{DriftReport, redact},
@@ -233,6 +234,7 @@ fn healths(
     let (mut unproven, mut unproved) = (Some(Unproven::default()), BTreeMap::new());
     let wait_for =
         |key| desired.objects.get(key).map_or(WaitFor::Health, |declared| declared.directives.wait_for);
+    let causes = cause::known(ctx);
     let mut ends: Option<Duration> = None;
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
         _ if status.drift.gone.contains(key) => unready.add_left(key),
@@ -248,7 +250,10 @@ fn healths(
                     }
                 }
                 true => drop(unproved.insert(key.clone(), seen.uid.clone())),
-                false => unready.add(key, seen.health, seen.note, wait_for(key)),
+                false => {
+                    let note = explained(&causes, key, (seen.health, seen.note));
+                    unready.add(key, seen.health, note.as_deref(), wait_for(key));
+                }
             }
         }
         None if settled.all.contains(key) => ready += i64::from(settled.known.contains(key)),

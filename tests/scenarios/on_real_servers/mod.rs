@@ -1,5 +1,6 @@
 //! Scenarios that only real servers can show: connections that break on their way, proxies, controllers.
 
+mod causes;
 mod proxies;
 mod quota;
 mod real;

@@ -13,6 +13,7 @@
 
 mod autoscaler;
 mod builtin;
+pub mod cause;
 mod custom;
 pub(crate) mod expression;
 pub mod facts;
