@@ -262,7 +262,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     };
     // Of a kind that is new there the first object tells whether it matters.
     own_health::read_kinds(ctx, session, desired, &token).await;
-    cause::ask(&scope, &token).await;
+    cause::ask(ctx, session, desired, &token).await;
     if revisit {
         ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }

@@ -9,8 +9,11 @@ use vidra_core::{
     object::ObjectKey,
 };
 
-use super::{context::Context, observe::Scope};
-use crate::member::{cause::cause, token::Token};
+use super::context::Context;
+use crate::{
+    desired::Desired,
+    member::{cause::cause, session::Session, token::Token},
+};
 
 /// Workloads that one reconcile asks about.
 const ASKED_MOST: usize = 3;
@@ -31,10 +34,10 @@ pub(in crate::controllers) struct Cause {
 pub(in crate::controllers) type Causes = BTreeMap<ObjectKey, Cause>;
 
 /// Asks about those that have failed, and forgets the others.
-pub(super) async fn ask(scope: &Scope<'_>, token: &Token<'_>) {
-    let Scope { ctx, session, owner, desired, .. } = *scope;
+pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired, token: &Token<'_>) {
+    let owner = ctx.owner_hash(ctx.key);
     let has_failed = |key: &&ObjectKey| {
-        let health = session.records.health(&owner.hash, key);
+        let health = session.records.health(&owner, key);
         health.is_some_and(|(status, _)| status == HealthStatus::Failed)
     };
     let workloads = desired.objects.keys().filter(|key| between(&key.group, &key.kind).is_some());
