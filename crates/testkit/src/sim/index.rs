@@ -124,6 +124,8 @@ pub struct Index {
     spoken: BTreeMap<(String, i64), (String, Value)>,
     /// What targets were to bring, by VidraResource and member.
     aims: BTreeMap<(String, String), Past<Aim>>,
+    /// Since when the process works that worked last.
+    pub works_since: Option<Instant>,
     /// What they keep of what they have and do not declare.
     keeping: BTreeMap<(String, String), Past<Keeps>>,
     /// What was at a place.
@@ -495,7 +497,14 @@ impl Index {
         if !doc.is_kept() {
             return self.was_there(key, doc);
         }
-        let then = if self.may_recover(resource, key) { then.min(before(health::RECOVERS)) } else { then };
+        let then = match self.may_recover(resource, key) {
+            // With a new process the time begins again.
+            true if self.works_since.is_some_and(|since| since > before(health::RECOVERS)) => {
+                self.began.unwrap_or(then)
+            }
+            true => then.min(before(health::RECOVERS)),
+            false => then,
+        };
         self.was_ever(key, then, |live| {
             // While a removal is held the hub goes by what its target says: that may be older than what is said now.
             let held = self.policies(resource, &key[0]);

@@ -242,7 +242,8 @@ impl Judge {
                 self.cloud_from(last, now, LOOKS_WITHIN);
             }
             self.last = Some((call.user.clone(), now));
-            self.at_work.get_or_insert(now);
+            let since = *self.at_work.get_or_insert(now);
+            self.index.works_since = Some(since);
         }
         // A MemberCluster's is not held back.
         if call.subresource == "status" && is_write(call) && call.resource != "memberclusters" {

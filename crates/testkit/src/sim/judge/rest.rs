@@ -179,7 +179,11 @@ impl Judge {
             return self.deliveries.put(&key, resource, now, Delivered::Nothing);
         }
         let said: Vec<&Value> = aims.iter().map(|aim| &aim.spec).collect();
-        let early = self.too_early(resource, &key, (old.as_deref(), new), (&aims, &bodies), now);
+        // One that lands late was sent when that was not so.
+        let lands_late = self.lands_late(call);
+        let early = self
+            .too_early(resource, &key, (old.as_deref(), new), (&aims, &bodies), now)
+            .filter(|_| !lands_late);
         let wrong = self.not_left(resource, &key, (old.as_deref(), new), &bodies, &said);
         let wrong = wrong.into_iter().chain(early);
         self.breaches.extend(wrong.map(|what| format!("{call}: {} {what}: {old:?}", key.join("/"))));
