@@ -237,7 +237,8 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
         recovery => recovery?,
     };
     let (written, mut inventory) = recovery.known(ctx, written);
-    enter_proofs(&mut inventory, &scope.wants, &live);
+    let is_untold = |key: &_, uid: &_| session.records.is_untold(key, uid);
+    enter_proofs(&mut inventory, &scope.wants, &live, is_untold);
     let observation = observe(&scope, live, &inventory).await;
     let mut plan = plan(&scope, observation, &inventory);
     let revisit = mem::take(&mut scope.revisit);

@@ -388,6 +388,12 @@ impl Records {
         known.map(|known| known.plan_view(owner)).unwrap_or_default()
     }
 
+    /// An object with this uid was seen and is not any more, and no read has told since what became of it.
+    pub fn is_untold(&self, key: &ObjectKey, uid: &Uid) -> bool {
+        let inner = self.inner.lock();
+        inner.tombstones.get(key).is_some_and(|known| known.uid() == uid && !known.is_told())
+    }
+
     /// How each of these is, where it is recorded, as this owner sees it.
     pub fn healths<'k>(
         &self,

@@ -8,6 +8,7 @@ use vidra_core::{
     directives::ApplyMode,
     object::ObjectKey,
     plan::{Held, Inventory, Live, Want, is_settled},
+    uid::Uid,
 };
 
 use super::context::Context;
@@ -50,17 +51,24 @@ pub(super) fn enter_deletion(key: &ObjectKey, inventory: &mut Inventory) {
 }
 
 /// Enters what the member proves to be ours: a hub that died may have applied it and not
-/// written down its uid. And with what is declared of waves now, which no apply tells.
+/// written down its uid. And with what is declared of waves now, which no apply tells. `is_untold`: whether an object with
+/// this uid was seen and is not any more, and nobody knows why.
 pub(super) fn enter_proofs(
     inventory: &mut Inventory,
     wants: &BTreeMap<ObjectKey, Want>,
     live: &BTreeMap<ObjectKey, Live>,
+    is_untold: impl Fn(&ObjectKey, &Uid) -> bool,
 ) {
     let mut live = Beside::new(live);
     for (key, want) in wants {
         let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) else {
             if let Some(held) = inventory.get_mut(key) {
                 held.wave = want.directives.wave;
+                // It was seen again since it was found there, and its end came before anybody looked.
+                let is_absent = want.directives.apply == ApplyMode::IfAbsent && held.settled.is_some();
+                if is_absent && is_untold(key, &held.uid) {
+                    held.settled = None;
+                }
             }
             continue;
         };

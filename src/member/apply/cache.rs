@@ -22,6 +22,7 @@ pub(super) fn note(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: &V
         Note::Hidden => {
             session.records.tell_hidden(gvk, Live::from(live.clone()));
         }
+        Note::Present => session.records.tell_present(key, &Live::from(live.clone())),
     }
 }
 

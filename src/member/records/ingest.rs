@@ -189,6 +189,13 @@ impl Records {
         inner.owners.targets_of(&owners)
     }
 
+    /// A read found this object, which is left as it is. What was known of one that is not seen any more: it is hidden where
+    /// this is it, else gone.
+    pub fn tell_present(&self, key: &ObjectKey, live: &Live) {
+        let version = live.resource_version().parse().unwrap_or(u64::MAX);
+        self.inner.lock().tombstones.set_present(key, live.uid(), version);
+    }
+
     /// Takes a baseline that a dry run has confirmed: `live` is what an apply would leave. `is_lost`: of the set another
     /// VidraResource alone holds something. False: what is recorded is not what was read.
     pub fn rebase(

@@ -39,6 +39,10 @@ impl Tombstone {
         &self.views
     }
 
+    pub(super) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
     pub(super) fn is_hidden(&self) -> bool {
         self.told == Some(Told::Hidden)
     }
@@ -51,7 +55,7 @@ impl Tombstone {
     pub(super) fn plan_view(&self, owner: &OwnerHash) -> plan::Vanished {
         let view = self.views.iter().find(|view| view.owner == *owner);
         let applied = view.and_then(View::applied).map(|(hash, _)| hash);
-        plan::Vanished { applied, told: self.told.is_some() }
+        plan::Vanished { applied, told: self.is_told() }
     }
 }
 
@@ -76,6 +80,14 @@ impl Tombstones {
     /// A read found the object without the label by which it is seen, in this version.
     pub(super) fn set_hidden(&mut self, key: ObjectKey, uid: Uid, views: Views, hidden_at: u64) {
         self.of.insert(key, Tombstone { uid, views, told: Some(Told::Hidden), hidden_at });
+    }
+
+    /// A read found this object in its place, in this version.
+    pub(super) fn set_present(&mut self, key: &ObjectKey, uid: &str, version: u64) {
+        if let Some(known) = self.of.get_mut(key) {
+            let told = if known.uid == *uid { Told::Hidden } else { Told::Gone };
+            (known.told, known.hidden_at) = (Some(told), version);
+        }
     }
 
     /// A watch shows the end of an object that was found hidden before: who has a view of it asks again.

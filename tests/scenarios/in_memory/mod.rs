@@ -2,6 +2,7 @@
 //! that lag or lie, what changes in the middle of long work, objects that etcd does not take, webhooks, gateways, many
 //! targets, when contact is lost, processes whose Lease is not renewed, panics, credentials that are replaced meanwhile, what is logged.
 
+mod absent;
 mod causes;
 mod clockwork;
 mod contact;

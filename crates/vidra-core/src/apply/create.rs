@@ -85,6 +85,6 @@ fn leave<E>(state: &mut ApplyState<'_, E>) -> Step<E> {
             let uid = Uid::from(uid_of(live));
             end(state, End::Applied { uid, corrected: false }).after(Note::Ingest)
         }
-        false => end(state, End::Present),
+        false => end(state, End::Present).after(Note::Present),
     }
 }

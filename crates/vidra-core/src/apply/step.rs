@@ -40,6 +40,8 @@ pub enum Note {
     Vanished(Uid),
     /// The object is there without the label by which the hub sees it.
     Hidden,
+    /// The object has the name, and is left as it is.
+    Present,
 }
 
 /// One call to the member, but for [`Act::Ingest`] and [`Act::End`].

@@ -90,6 +90,33 @@ fn an_object_that_was_found_hidden_and_went_while_a_call_was_under_way_is_asked_
 }
 
 #[test]
+fn what_has_the_name_of_an_object_that_is_not_seen_tells_what_became_of_that() {
+    let told = |records: &Records| (records.is_untold(&key(), &"u1".into()), found(records).unwrap().0);
+    let present = |records: &Records, uid: &str| {
+        let mut json = unlabelled(12, "fast", true).json;
+        json["metadata"]["uid"] = uid.into();
+        records.tell_present(&key(), &json.into());
+    };
+    let records = applied();
+    present(&records, "u1");
+    assert_eq!((records.is_untold(&key(), &"u1".into()), found(&records)), (false, None), "it is seen");
+    records.fold_gone(&key(), "u1", "11");
+    assert_eq!(told(&records), (true, ChangeKind::Missing));
+    assert!(!records.is_untold(&key(), &"u2".into()));
+    present(&records, "u1");
+    assert_eq!(told(&records), (false, ChangeKind::OwnershipLost));
+    // Seen again, with its end.
+    assert_eq!(records.fold_gone(&key(), "u1", "14"), [target()]);
+    assert_eq!(told(&records), (true, ChangeKind::Missing));
+    present(&records, "u2");
+    assert_eq!(told(&records), (false, ChangeKind::Missing));
+    // It is about what is known alone: of somebody else's nothing is kept.
+    let fresh = self::records();
+    present(&fresh, "u2");
+    assert_eq!(fresh.inner.lock().tombstones.len(), 0);
+}
+
+#[test]
 fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_seen() {
     let told = |records: &Records| records.vanished(&owner(), &key(), &"u1".into());
     let hash = Some(desired().objects[&key()].hash);
