@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
 use k8s_openapi::api::{authentication::v1::TokenRequest, core::v1::ServiceAccount};
 use kube::{
     Api, Client, Config,
@@ -17,6 +18,7 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+use vidra_hub::base::env::{Clock, SystemClock};
 
 /// One running API server.
 #[derive(Clone, Debug, Deserialize)]
@@ -118,6 +120,15 @@ impl Drop for Testbed {
     }
 }
 
+/// A point in a cluster's record of requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// How long the record was.
+    pub length: u64,
+    /// When, by the cluster's clock.
+    pub at: Timestamp,
+}
+
 /// One request as the API server's audit log tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -184,23 +195,23 @@ impl Cluster {
         Ok(std::fs::read_to_string(path)?)
     }
 
-    /// How long the audit log is now: a mark for [`Cluster::requests_since`].
-    pub fn audit_mark(&self) -> Result<u64> {
-        Ok(std::fs::metadata(&self.audit)?.len())
+    /// Where the audit log is now: a mark for [`Cluster::requests_since`].
+    pub fn audit_mark(&self) -> Result<Point> {
+        // Before the length is read: what arrives in between ends behind it.
+        let at = SystemClock.now();
+        Ok(Point { length: std::fs::metadata(&self.audit)?.len(), at })
     }
 
-    /// The requests that ended since a mark, in order. The server writes a line before it answers.
-    pub fn requests_since(&self, mark: u64) -> Result<Vec<Request>> {
+    /// The requests that arrived since a mark and have ended, in the order in which they ended. The server writes a line
+    /// before it answers, but what a request does can be seen before that.
+    pub fn requests_since(&self, mark: Point) -> Result<Vec<Request>> {
         use std::io::{Read, Seek, SeekFrom};
         let mut file = std::fs::File::open(&self.audit)?;
-        file.seek(SeekFrom::Start(mark))?;
+        file.seek(SeekFrom::Start(mark.length))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        Ok(text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .map(|line| request(&line))
-            .collect())
+        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        Ok(lines.filter(|line| arrived_since(line, mark.at)).map(|line| request(&line)).collect())
     }
 
     /// Sends a signal to the API server's process, e.g. `STOP`, `CONT`.
@@ -225,6 +236,12 @@ pub fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(ticks / 100.0)
 }
 
+/// The server's clock is this machine's, and it tells whole microseconds.
+fn arrived_since(line: &Value, at: Timestamp) -> bool {
+    let received = line["requestReceivedTimestamp"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+    received.is_none_or(|received| received.as_microsecond() >= at.as_microsecond())
+}
+
 fn request(line: &Value) -> Request {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let object = &line["objectRef"];
@@ -241,5 +258,22 @@ fn request(line: &Value) -> Request {
         name: text(&object["name"]),
         code: line["responseStatus"]["code"].as_u64().unwrap_or(0),
         uri: text(&line["requestURI"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_arrived_before_a_mark_and_ended_after_it_is_not_of_after_it() {
+        // The server has cut off what is less than a microsecond.
+        let at = "2026-01-01T00:00:00.000005900Z".parse().expect("a time");
+        for (received, is_since) in [("00.000004Z", false), ("00.000005Z", true), ("01.5Z", true)] {
+            let line = json!({"requestReceivedTimestamp": format!("2026-01-01T00:00:{received}")});
+            assert_eq!(arrived_since(&line, at), is_since, "{received}");
+        }
     }
 }

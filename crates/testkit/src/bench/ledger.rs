@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use crate::testbed::{Cluster, Request};
+use crate::testbed::{Cluster, Point, Request};
 
 /// A point in a cluster's record.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark(u64);
+pub struct Mark(Point);
 
 /// From here on.
 pub fn mark(cluster: &Cluster) -> Result<Mark> {

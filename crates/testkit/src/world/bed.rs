@@ -8,7 +8,10 @@ use kube::Client;
 use tokio::sync::Mutex;
 use vidra_hub::config::Settings;
 
-use crate::{hub::RunningHub, testbed::Request};
+use crate::{
+    hub::RunningHub,
+    testbed::{Point, Request},
+};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,7 @@ pub trait Bed: Send + Sync {
     /// It answers again.
     fn thaw(&self, cluster: &str) -> Result<()>;
     /// A point in a cluster's record of requests.
-    fn mark(&self, cluster: &str) -> Result<u64>;
+    fn mark(&self, cluster: &str) -> Result<Point>;
     /// A cluster of the bed in memory, for faults that no real server has; `None`: this bed has servers.
     fn memory(&self, _cluster: &str) -> Option<memkube::Cluster> {
         None
@@ -80,6 +83,6 @@ pub trait Bed: Send + Sync {
     fn redirect(&self, cluster: &str, _to: memkube::Cluster) -> Result<()> {
         anyhow::bail!("{cluster} is a real server: its address stays")
     }
-    /// The requests that ended since.
-    fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>>;
+    /// The requests that arrived since and have ended.
+    fn requests_since(&self, cluster: &str, mark: Point) -> Result<Vec<Request>>;
 }

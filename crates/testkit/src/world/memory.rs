@@ -36,7 +36,11 @@ use super::{
     hub::World,
     rights::account_user,
 };
-use crate::{hub::RunningHub, sim::seams::SimClock, testbed::Request};
+use crate::{
+    hub::RunningHub,
+    sim::seams::SimClock,
+    testbed::{Point, Request},
+};
 
 /// The members, as those of the testbed.
 const MEMBERS: [&str; 3] = ["berlin", "tokyo", "austin"];
@@ -180,13 +184,14 @@ impl Bed for Memory {
         Ok(())
     }
 
-    fn mark(&self, cluster: &str) -> Result<u64> {
-        Ok(self.cluster(cluster)?.requests().last().map_or(0, |call| call.index + 1))
+    fn mark(&self, cluster: &str) -> Result<Point> {
+        let length = self.cluster(cluster)?.requests().last().map_or(0, |call| call.index + 1);
+        Ok(Point { length, at: (self.clock)() })
     }
 
-    fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>> {
+    fn requests_since(&self, cluster: &str, mark: Point) -> Result<Vec<Request>> {
         let calls = self.cluster(cluster)?.requests().into_iter();
-        Ok(calls.filter(|call| call.index >= mark && call.status != 0).map(request).collect())
+        Ok(calls.filter(|call| call.index >= mark.length && call.status != 0).map(request).collect())
     }
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     hub::RunningHub,
-    testbed::{Request, Testbed, binary},
+    testbed::{Point, Request, Testbed, binary},
 };
 
 /// Beds at most. Scenarios wait most of their time, so two side by side take little more than half of it.
@@ -117,11 +117,11 @@ impl Bed for Real {
         self.testbed.cluster(cluster)?.signal("CONT")
     }
 
-    fn mark(&self, cluster: &str) -> Result<u64> {
+    fn mark(&self, cluster: &str) -> Result<Point> {
         self.testbed.cluster(cluster)?.audit_mark()
     }
 
-    fn requests_since(&self, cluster: &str, mark: u64) -> Result<Vec<Request>> {
+    fn requests_since(&self, cluster: &str, mark: Point) -> Result<Vec<Request>> {
         self.testbed.cluster(cluster)?.requests_since(mark)
     }
 }

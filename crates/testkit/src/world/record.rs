@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{At, Bed, Who, World};
-use crate::testbed::Request;
+use crate::testbed::{Point, Request};
 
 /// A point in the records of all clusters.
 #[derive(Clone, Debug)]
-pub struct Mark(BTreeMap<String, u64>);
+pub struct Mark(BTreeMap<String, Point>);
 
 impl Mark {
     pub(super) fn of(bed: &dyn Bed) -> Self {
