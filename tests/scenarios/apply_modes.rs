@@ -92,6 +92,23 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
 }
 
 #[test]
+fn an_object_of_somebody_elses_where_one_is_wanted_if_there_is_none_holds_no_wave_back() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        alice.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.ns}})).await;
+        alice.create(config_map_in(&world.ns, "theirs", "alice's")).await;
+        let first = [("apply", "IfAbsent"), ("wave", "-1")];
+        let manifest = annotated(config_map_in("", "theirs", "one"), &first) + &config_map("after", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        alice.when(&At::config_map(&world.ns, "after"), "made", says("one")).await;
+        world.ready("shop").await;
+        assert!(says("alice's")(&alice.live(&At::config_map(&world.ns, "theirs")).await));
+        world.end().await;
+    });
+}
+
+#[test]
 fn an_object_that_is_applied_once_stays_gone_over_a_restart_until_its_content_changes() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;

@@ -7,7 +7,7 @@ use vidra_api::{Change, RemovingObjects};
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
-    plan::{Action, Effect, Plan, Wait, Why},
+    plan::{Action, Effect, Inventory, Plan, Wait, Why, is_settled},
     status::{Delivery, Reason},
 };
 
@@ -71,6 +71,14 @@ fn gates(plan: &Plan) -> impl Iterator<Item = &Effect> {
     plan.stages.iter().flatten().filter(move |effect| is_gate(&effect.key))
 }
 
+/// What waits for an object may go on: it is seen to be well, or no watch shows it and a read has found it there.
+fn is_there(scope: &Scope<'_>, inventory: &Inventory, key: &ObjectKey) -> bool {
+    let Scope { session, owner, desired, .. } = *scope;
+    let found =
+        || desired.wants.get(key).zip(inventory.get(key)).is_some_and(|(want, held)| is_settled(want, held));
+    session.records.opens(&owner.hash, key) || session.records.uid(key).is_none() && found()
+}
+
 /// Tells what a reconcile came to: what was done by `plan`, and what became of the inventory.
 pub(super) async fn finish(
     scope: &Scope<'_>,
@@ -91,7 +99,7 @@ pub(super) async fn finish(
         let unmarked = gates(effects).find(|effect| loses_marks(scope, effect));
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
-        let is_there = |gate: &Effect| session.records.opens(&scope.owner.hash, &gate.key);
+        let is_there = |gate: &Effect| is_there(scope, &execution.inventory, &gate.key);
         if execution.undone == 0 && unmarked.is_none() && gates(effects).any(is_there) {
             return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
         }
