@@ -590,7 +590,9 @@ impl Judge {
                 || self.released.contains(uid(live))
                 || is_of_another_hub(live);
             let wanted = self.index.declared.wanted_since(key).next().is_some();
-            restored && self.put_back.is_some() && is_applied(live) && !labelled(live) && !left && !wanted
+            // Or a member's backup has brought it back, and its label went before anything could be done about it.
+            let came_back = self.put_back.is_some() || self.returned.iter().any(|(of, _)| of == *key);
+            restored && came_back && is_applied(live) && !labelled(live) && !left && !wanted
         });
         let targets = self.index.targets.iter().filter(|_| lasts);
         let kept = targets.flat_map(|(name, target)| {
