@@ -1,17 +1,14 @@
-//! Why a workload has failed: asked of the member by at most three calls, one workload at a time.
-
-use std::collections::BTreeSet;
+//! Why a workload has failed: asked of the member by two calls, three of a Deployment.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{
     Api,
-    api::ListParams,
     core::{ApiResource, Selector},
 };
 use serde_json::Value;
 use vidra_core::{
     drift::{About, Does},
-    health::cause::{Between, between, of_pods, owned},
+    health::cause::{Between, Generation, between, complaint, is_owned},
     object::ObjectKey,
 };
 
@@ -19,41 +16,61 @@ use super::{live::Live, session::Session, token::Token};
 use crate::base::error::CallError;
 
 /// So many objects of a list are looked at.
-const LOOKED_AT: u32 = 20;
+const LOOKED_AT: u32 = 50;
 
-/// What the Pods of a workload tell of why it has failed; `None`: nothing, or it is no workload.
+/// What the Pods of the workload with this uid tell of why it has failed: of several the plainest. `None`: nothing, or it is
+/// another one, or no workload.
 ///
 /// # Errors
 /// A call failed; also where the hub may not read Pods there.
 pub async fn cause(
     session: &Session,
     token: &Token<'_>,
-    key: &ObjectKey,
+    (key, uid): (&ObjectKey, &str),
 ) -> Result<Option<String>, CallError> {
     let Some(between) = between(&key.group, &key.kind) else { return Ok(None) };
-    let _turn = session.reads.lock().await;
-    let workload = api(session, &key.group, &key.kind, &key.namespace);
-    let about = About { group: &key.group, kind: &key.kind, does: Does::Reads };
-    let live = session.call(token, "get", about, workload.get(&key.name)).await?.json;
-    let Some(labels) = selector(&live) else { return Ok(None) };
-    let list = async |group: &str, kind: &str| {
-        let about = About { group, kind, does: Does::Reads };
-        let params = ListParams::default().labels(&labels).limit(LOOKED_AT);
-        let api = api(session, group, kind, &key.namespace);
-        let listed = session.call(token, "list", about, api.list(&params)).await?;
-        Ok::<Vec<Value>, CallError>(listed.items.into_iter().map(|item| item.json).collect())
-    };
-    let mut owners = BTreeSet::from([uid(&live)]);
+    let (resource, about) =
+        (resource(&key.group, &key.kind), About { group: &key.group, kind: &key.kind, does: Does::Reads });
+    let workload = Api::<Live>::namespaced_with(session.client.clone(), &key.namespace, &resource);
+    let live = session.call(token, "get", about, workload.get(&key.name)).await?;
+    let Some(mut labels) = selector(&live.json).filter(|_| live.uid() == uid) else { return Ok(None) };
+    let mut owner = uid.to_owned();
     if between == Between::ReplicaSets {
-        let sets = list("apps", "ReplicaSet").await?;
-        owners = owned(&sets, &owners).map(uid).collect();
+        let mut newest = None;
+        let mut take = |set: &Value| newest = Generation::read(set).max(newest.take());
+        look(session, token, ("apps", "ReplicaSet"), (&key.namespace, &labels, &owner), &mut take).await?;
+        let Some(newest) = newest else { return Ok(None) };
+        labels.push_str(&format!(",pod-template-hash={}", newest.hash));
+        owner = newest.uid;
     }
-    let pods = list("", "Pod").await?;
-    Ok(of_pods(owned(&pods, &owners)))
+    let mut plainest = None;
+    let mut take = |pod: &Value| plainest = plainest.take().into_iter().chain(complaint(pod)).min();
+    look(session, token, ("", "Pod"), (&key.namespace, &labels, &owner), &mut take).await?;
+    Ok(plainest.map(|found| found.text))
 }
 
-fn uid(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+/// Hands over the first objects that bear these labels and that `owner` controls. One at a time: a member may send large ones.
+async fn look(
+    session: &Session,
+    token: &Token<'_>,
+    (group, kind): (&str, &str),
+    (namespace, labels, owner): (&str, &str, &str),
+    take: &mut (dyn FnMut(&Value) + Send),
+) -> Result<(), CallError> {
+    let mut left = LOOKED_AT;
+    let mut each = |text: &str| {
+        if let Ok(live) = serde_json::from_str::<Live>(text)
+            && is_owned(&live.json, owner)
+        {
+            take(&live.json);
+        }
+        left -= 1;
+        left > 0
+    };
+    // Of a ReplicaSet its metadata tell all.
+    let listed = (&resource(group, kind), kind != "Pod");
+    session.list_each(token, listed, (Some(namespace), labels), LOOKED_AT, &mut each).await?;
+    Ok(())
 }
 
 /// By which labels a workload selects; `None`: by none that can be read, and not all.
@@ -63,13 +80,13 @@ fn selector(live: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn api(session: &Session, group: &str, kind: &str, namespace: &str) -> Api<Live> {
+fn resource(group: &str, kind: &str) -> ApiResource {
     let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-    let (group, version, kind) = (group.to_owned(), "v1".to_owned(), kind.to_owned());
-    let plural = format!("{}s", kind.to_lowercase());
-    Api::namespaced_with(
-        session.client.clone(),
-        namespace,
-        &ApiResource { group, version, api_version, kind, plural },
-    )
+    ApiResource {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        api_version,
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+    }
 }

@@ -154,6 +154,36 @@ impl Session {
         namespace: Option<&str>,
         labels: &str,
     ) -> Result<Vec<Listed>, CallError> {
+        let (mut all, mut kept) = (Vec::new(), 0);
+        let mut take = |text: &str| {
+            let listed = Listed::read(text);
+            kept += listed.weight();
+            // What is beyond is for nobody: the list is given up.
+            if kept <= KEPT_MOST {
+                all.push(listed);
+            }
+            kept <= KEPT_MOST
+        };
+        let page = self.limits().page;
+        match self.list_each(token, (resource, true), (namespace, labels), page, &mut take).await? {
+            true => Ok(all),
+            false => Err(CallError::endless("it shows more than the hub keeps of one list")),
+        }
+    }
+
+    /// Hands over each object of a kind that bears the labels, or only its metadata, as text, one at a time and at most `page`
+    /// in a call, until `take` says no; whether it did not.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn list_each(
+        &self,
+        token: &Token<'_>,
+        (resource, is_bare): (&ApiResource, bool),
+        (namespace, labels): (Option<&str>, &str),
+        page: u32,
+        take: &mut (dyn FnMut(&str) -> bool + Send),
+    ) -> Result<bool, CallError> {
         let (told, settings) = (resource.clone(), self.settings());
         let tell = move |status: Status| {
             let about = About { group: &told.group, kind: &told.kind, does: Does::Reads };
@@ -162,25 +192,16 @@ impl Session {
         let params = ListParams { label_selector: Some(labels.to_owned()), ..ListParams::default() };
         let params = if labels.is_empty() { ListParams::default() } else { params };
         let path = Live::url_path(resource, namespace);
-        let wire = Wire::new(self.client.clone(), path, params, Arc::new(tell)).bare();
-        let (most, mut all, mut kept) = (self.limits().page, Vec::new(), 0);
-        let mut size = most;
-        let mut pages = Pages::new(&wire, &mut size, most, None);
+        let wire = Wire::new(self.client.clone(), path, params, Arc::new(tell));
+        let wire = if is_bare { wire.bare() } else { wire };
+        let mut size = page;
+        let mut pages = Pages::new(&wire, &mut size, page, None);
+        let mut goes_on = true;
         loop {
-            let mut take = |text: &str, _: bool| {
-                let listed = Listed::read(text);
-                kept += listed.weight();
-                // What is beyond is for nobody: the list is given up.
-                if kept <= KEPT_MOST {
-                    all.push(listed);
-                }
-            };
-            let more = self.page(token, pages.next(&mut take)).await?;
-            if kept > KEPT_MOST {
-                return Err(CallError::endless("it shows more than the hub keeps of one list"));
-            }
-            if !more {
-                return Ok(all);
+            let mut each = |text: &str, _: bool| goes_on = goes_on && take(text);
+            let more = self.page(token, pages.next(&mut each)).await?;
+            if !goes_on || !more {
+                return Ok(goes_on);
             }
         }
     }

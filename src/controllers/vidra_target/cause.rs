@@ -1,59 +1,68 @@
-//! Why workloads of a target have failed, as their Pods tell. Asked once when one fails, and again after a while where nothing
-//! was told; kept until it has failed no more.
+//! Why workloads of a target have failed, as their Pods tell. Asked when one fails, and again after a while; told until it has
+//! failed no more.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use vidra_core::{
     health::{HealthStatus, cause::between},
     object::ObjectKey,
+    uid::Uid,
 };
 
 use super::context::Context;
 use crate::{
     desired::Desired,
     member::{cause::cause, session::Session, token::Token},
+    workqueue::Key,
 };
 
 /// Workloads that one reconcile asks about.
 const ASKED_MOST: usize = 3;
-/// What delivers is not to wait longer for an answer that only explains.
-const WITHIN: Duration = Duration::from_secs(5);
-/// Where nothing was told it is asked again after this.
+/// What delivers waits no longer for all answers, which only explain.
+const WITHIN: Duration = Duration::from_secs(3);
+/// A workload is asked about again after this, if it has failed then.
 const REST: Duration = Duration::from_secs(300);
+/// Where more are to be asked about, the target is reconciled again after this.
+const NEXT: Duration = Duration::from_secs(10);
 
 /// What was told of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::controllers) struct Cause {
     asked: Instant,
-    /// Nothing: its Pods say nothing, or could not be read.
+    /// Nothing: it has not failed, its Pods say nothing, or they could not be read.
     text: Option<String>,
 }
 
 /// By workload.
 pub(in crate::controllers) type Causes = BTreeMap<ObjectKey, Cause>;
 
-/// Asks about those that have failed, and forgets the others.
+/// Asks about those that have failed, and forgets what was told of the others.
 pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired, token: &Token<'_>) {
-    let owner = ctx.owner_hash(ctx.key);
-    let has_failed = |key: &&ObjectKey| {
-        let health = session.records.health(&owner, key);
-        health.is_some_and(|(status, _)| status == HealthStatus::Failed)
-    };
-    let workloads = desired.objects.keys().filter(|key| between(&key.group, &key.kind).is_some());
-    let failed: Vec<_> = match ctx.hub.tuning.now().causes {
-        true => workloads.filter(has_failed).collect(),
-        false => Vec::new(),
-    };
+    let failed = failed(ctx, session, desired);
     let mut causes = known(ctx);
     if failed.is_empty() && causes.is_empty() {
         return;
     }
-    causes.retain(|key, _| failed.contains(&key));
-    let rests = |known: &Cause| known.text.is_some() || known.asked.elapsed() < REST;
-    let due: Vec<_> = failed.into_iter().filter(|key| !causes.get(*key).is_some_and(rests)).collect();
-    for key in due.into_iter().take(ASKED_MOST) {
-        let text = match timeout(WITHIN, cause(session, token, key)).await {
+    // That it was asked about stays: one that fails again and again is not asked about each time.
+    causes.retain(|key, cause| desired.objects.contains_key(key) && cause.asked.elapsed() < REST * 2);
+    for (_, cause) in causes.iter_mut().filter(|(key, _)| !failed.contains_key(*key)) {
+        cause.text = None;
+    }
+    let asked = |key: &ObjectKey| causes.get(key).map(|cause| cause.asked);
+    let mut due: Vec<_> = failed.iter().map(|(key, uid)| (asked(key), key, uid)).collect();
+    due.retain(|(asked, ..)| asked.is_none_or(|asked| asked.elapsed() >= REST));
+    // Whoever never was, first.
+    due.sort_unstable_by_key(|(asked, ..)| *asked);
+    if due.len() > ASKED_MOST {
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), NEXT);
+    }
+    let deadline = Instant::now() + WITHIN;
+    // Behind all other work of all members.
+    let turn = if due.is_empty() { None } else { timeout_at(deadline, ctx.hub.health.turn()).await.ok() };
+    let most = if turn.is_some() { ASKED_MOST } else { 0 };
+    for (_, key, uid) in due.into_iter().take(most) {
+        let text = match timeout_at(deadline, cause(session, token, (key, &uid.to_string()))).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 tracing::debug!(%key, %error, "why it has failed cannot be asked");
@@ -62,8 +71,31 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
             Err(_) => None,
         };
         causes.insert(key.clone(), Cause { asked: Instant::now(), text });
+        if Instant::now() >= deadline {
+            break;
+        }
     }
     ctx.hub.state.lock().change_target(ctx.key, |state| state.causes = causes);
+}
+
+/// The workloads of the target that have failed and may be told of, with their uids.
+fn failed(ctx: &Context<'_>, session: &Session, desired: &Desired) -> BTreeMap<ObjectKey, Uid> {
+    let settings = ctx.hub.tuning.now();
+    let mut failed = BTreeMap::new();
+    // What is covered of a Pod, or of what has its template, stands in these answers too.
+    if !settings.causes || settings.redact.protects("", "Pod") {
+        return failed;
+    }
+    let is_asked = |key: &&ObjectKey| {
+        between(&key.group, &key.kind).is_some() && !settings.redact.protects(&key.group, &key.kind)
+    };
+    let workloads = desired.objects.keys().filter(is_asked);
+    session.records.healths(&ctx.owner_hash(ctx.key), workloads, |key, seen| {
+        if let Some(seen) = seen.filter(|seen| seen.proof && seen.health == HealthStatus::Failed) {
+            failed.insert(key.clone(), seen.uid.clone());
+        }
+    });
+    failed
 }
 
 /// What was told of the target's workloads.

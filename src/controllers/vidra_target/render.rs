@@ -93,7 +93,8 @@ async fn render(
     // A status without a namespace does not say with which inputs.
     let is_had = had.is_some_and(|had| had.namespace.is_none() || had.overrides.as_ref() == inputs);
     match &desired.unknown {
-        Some(unknown) if !is_had => Err(RenderError::from(unknown.clone()).into()),
+        // What is rendered alike for several clusters is shared by them.
+        Some(unknown) if !is_had => Err(RenderError::from(unknown.clone().on(&ctx.key.cluster)).into()),
         _ => Ok(desired),
     }
 }

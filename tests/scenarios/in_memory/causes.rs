@@ -1,7 +1,10 @@
 //! Why a workload has failed: told by the Pods that it owns, asked once. Here nobody makes those of a Deployment.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
+use tokio::time::sleep;
 use vidra_api::TargetState;
 
 use super::scenario;
@@ -19,6 +22,8 @@ fn template() -> Value {
 async fn made_for(world: &World, alice: &Access, owner: &Value, mut object: Value) -> Value {
     object["metadata"]["namespace"] = json!(world.ns);
     object["metadata"]["labels"] = labels();
+    object["metadata"]["labels"]["pod-template-hash"] = json!("abc");
+    object["metadata"]["annotations"] = json!({"deployment.kubernetes.io/revision": "1"});
     object["metadata"]["ownerReferences"] = json!([{"apiVersion": owner["apiVersion"], "kind": owner["kind"],
         "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": true}]);
     alice.create(object).await
@@ -84,8 +89,8 @@ fn of_a_deployment_that_has_failed_its_own_pods_tell_why_and_are_asked_once() {
         world.look("shop", "once more", 2).await;
         assert_eq!(asked(&mark), 2, "it is asked once");
 
-        // It has failed no more, and fails again while nobody is asked.
-        settings::set(&world, json!({"health.causes": "false"})).await;
+        // It has failed no more, and fails again while nobody may be told what it has of Pods.
+        settings::set(&world, json!({"redact": "Pod .spec"})).await;
         alice.merge_status(&at, ready).await;
         world.ready("shop").await;
         let failed = json!({"status": {"readyReplicas": 0, "conditions": [condition]}});
@@ -93,6 +98,21 @@ fn of_a_deployment_that_has_failed_its_own_pods_tell_why_and_are_asked_once() {
         let message = world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
         assert!(!message.contains("ImagePullBackOff"), "{message}");
         assert_eq!(asked(&mark), 2);
+        settings::set(&world, json!({"health.causes": "false"})).await;
+        world.look("shop", "and nobody may ask", 2).await;
+        assert_eq!(asked(&mark), 2);
+
+        // Once they may, its Pods are asked again, after a while.
+        settings::set(&world, json!({})).await;
+        sleep(Duration::from_secs(300)).await;
+        let told = "ImagePullBackOff: container app, image shop:v9";
+        world.reconcile_now("shop", "after a while").await;
+        world
+            .target_when("shop", "berlin", "why", |status| {
+                status.message.as_ref().is_some_and(|message| message.contains(told))
+            })
+            .await;
+        assert_eq!(asked(&mark), 4);
         world.end().await;
     });
 }

@@ -1,7 +1,5 @@
 //! Why a workload has failed, as the Pods that it owns tell: what to ask for, and what of the answers is told.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use super::{message::stable, read::text};
@@ -25,35 +23,63 @@ pub fn between(group: &str, kind: &str) -> Option<Between> {
     }
 }
 
-/// Those of these objects that one of `owners` controls, by uid.
-pub fn owned<'o>(objects: &'o [Value], owners: &BTreeSet<String>) -> impl Iterator<Item = &'o Value> {
-    objects.iter().filter(|object| {
-        let mut all = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-        all.any(|owner| {
-            owner["controller"] == true && owner["uid"].as_str().is_some_and(|uid| owners.contains(uid))
+/// Controls the object with this uid that one?
+pub fn is_owned(object: &Value, owner: &str) -> bool {
+    let mut all = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    all.any(|one| one["controller"] == true && one["uid"] == owner)
+}
+
+/// A ReplicaSet of a Deployment, as far as it tells which Pods are of the newest template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation {
+    /// The Deployment counts them up.
+    revision: u64,
+    /// Its uid.
+    pub uid: String,
+    /// By which its Pods are told from those of others.
+    pub hash: String,
+}
+
+impl Generation {
+    /// Reads a ReplicaSet; `None`: no Deployment's controller has made it.
+    pub fn read(set: &Value) -> Option<Self> {
+        let metadata = &set["metadata"];
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Some(Self {
+            revision: metadata["annotations"]["deployment.kubernetes.io/revision"].as_str()?.parse().ok()?,
+            uid: text(&metadata["uid"])?,
+            hash: text(&metadata["labels"]["pod-template-hash"])?,
         })
-    })
+    }
+}
+
+/// What is wrong with a Pod: the plainer is less.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Complaint {
+    rank: u8,
+    /// In one line, short and without secrets.
+    pub text: String,
 }
 
 /// What a status shows of a name or an image.
 const NAME_MAX: usize = 128;
 /// What a container waits for in the course of things.
 const PASSING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// A Secret or a ConfigMap is missing, or a key of it.
+const MISCONFIGURED: &str = "CreateContainerConfigError";
 const IMAGES: [&str; 4] = ["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"];
 
-/// What is wrong with these Pods, in one line: of several the plainest, which the order of the list does not change. Texts of
-/// the member are short and without secrets.
-pub fn of_pods<'p>(pods: impl Iterator<Item = &'p Value>) -> Option<String> {
-    pods.filter_map(of_pod).min().map(|(_, text)| text)
-}
+/// Containers of a Pod that are looked at.
+const CONTAINERS_MOST: usize = 100;
 
-/// With a rank: the lower says more.
-fn of_pod(pod: &Value) -> Option<(u8, String)> {
+/// What is wrong with a Pod.
+pub fn complaint(pod: &Value) -> Option<Complaint> {
     let containers = ["initContainerStatuses", "containerStatuses"]
         .into_iter()
-        .flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
+        .flat_map(|list| pod["status"][list].as_array().into_iter().flatten().take(CONTAINERS_MOST));
     let of_containers = containers.filter_map(|container| of_container(pod, container)).min();
-    of_containers.or_else(|| unscheduled(pod)).or_else(|| ended(pod))
+    let (rank, text) = of_containers.or_else(|| unscheduled(pod)).or_else(|| ended(pod))?;
+    Some(Complaint { rank, text })
 }
 
 fn of_container(pod: &Value, status: &Value) -> Option<(u8, String)> {
@@ -75,12 +101,12 @@ fn of_container(pod: &Value, status: &Value) -> Option<(u8, String)> {
             format!("{reason}: container {name}, image {}", image(pod, text(status, "/name")?)),
         ));
     }
-    let why = match exit("lastState") {
-        Some(ended) => ended,
-        None => match text(status, "/state/waiting/message") {
-            Some(message) => format!("container {name}: {}", stable(message)),
-            None => format!("container {name}"),
-        },
+    // Of others the message may repeat what the container is called with.
+    let message = text(status, "/state/waiting/message").filter(|_| reason == MISCONFIGURED);
+    let why = match (exit("lastState"), message) {
+        (Some(ended), _) => ended,
+        (None, Some(message)) => format!("container {name}: {}", stable(message)),
+        (None, None) => format!("container {name}"),
     };
     Some((1, format!("{}: {why}", shown(reason))))
 }
@@ -90,7 +116,11 @@ fn image(pod: &Value, container: &str) -> String {
     let of = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
     let mut all = of("initContainers").chain(of("containers"));
     let image = all.find(|one| one["name"] == container).and_then(|one| one["image"].as_str());
-    shown(image.unwrap_or("unknown"))
+    match image.unwrap_or("unknown") {
+        // It is none, and may have a password in it.
+        url if url.contains("://") => stable(url),
+        image => shown(image),
+    }
 }
 
 fn unscheduled(pod: &Value) -> Option<(u8, String)> {
@@ -138,6 +168,10 @@ mod tests {
             (waits("ImagePullBackOff", "Back-off"), Some("ImagePullBackOff: container app, image shop:v9")),
             (waits("ContainerCreating", ""), None),
             (
+                waits("RunContainerError", "exec: hunter2: not found"),
+                Some("RunContainerError: container app"),
+            ),
+            (
                 waits("CreateContainerConfigError", "secret \"db\" not found, token=abc"),
                 Some("CreateContainerConfigError: container app: secret \"db\" not found, token=#"),
             ),
@@ -162,24 +196,36 @@ mod tests {
             (json!({"status": {"containerStatuses": "none"}}), None),
         ];
         for (pod, told) in rows {
-            assert_eq!(of_pods([&pod].into_iter()).as_deref(), told, "{pod}");
+            assert_eq!(complaint(&pod).map(|found| found.text).as_deref(), told, "{pod}");
         }
     }
 
     #[test]
-    fn of_several_pods_the_plainest_is_told_in_whatever_order_they_come() {
-        let image = pod(&json!({"name": "app", "state": {"waiting": {"reason": "ErrImagePull"}}}));
-        let exits = pod(&json!({"name": "app", "state": {"terminated": {"exitCode": 1}}}));
-        let told = Some("ErrImagePull: container app, image shop:v9".to_owned());
-        assert_eq!(of_pods([&image, &exits].into_iter()), told);
-        assert_eq!(of_pods([&exits, &image].into_iter()), told);
+    fn an_image_that_is_a_url_is_told_without_its_password() {
+        let status = json!({"name": "app", "state": {"waiting": {"reason": "InvalidImageName"}}});
+        let mut pod = pod(&status);
+        pod["spec"]["containers"][0]["image"] = json!("https://me:hunter2@registry.example/shop");
+        let told = "InvalidImageName: container app, image https://registry.example/shop";
+        assert_eq!(complaint(&pod).unwrap().text, told);
     }
 
     #[test]
-    fn only_what_one_of_the_owners_controls_is_its() {
+    fn the_plainer_complaint_is_less() {
+        let image = pod(&json!({"name": "app", "state": {"waiting": {"reason": "ErrImagePull"}}}));
+        let exits = pod(&json!({"name": "app", "state": {"terminated": {"exitCode": 1}}}));
+        assert!(complaint(&image) < complaint(&exits));
+    }
+
+    #[test]
+    fn only_its_controller_owns_an_object_and_the_newest_replica_set_is_the_greatest() {
         let of = |uid: &str, controller: bool| json!({"metadata": {"ownerReferences": [{"uid": uid, "controller": controller}]}});
-        let objects = [of("a", true), of("b", true), of("a", false), json!({"metadata": {}})];
-        let owners = BTreeSet::from(["a".to_owned()]);
-        assert_eq!(owned(&objects, &owners).collect::<Vec<_>>(), [&objects[0]]);
+        let owned = |object: &Value| is_owned(object, "a");
+        assert!(owned(&of("a", true)) && !owned(&of("b", true)) && !owned(&of("a", false)));
+        let set = |revision: &str, uid: &str| {
+            Generation::read(&json!({"metadata": {"uid": uid, "labels": {"pod-template-hash": uid},
+                "annotations": {"deployment.kubernetes.io/revision": revision}}}))
+        };
+        assert!(set("10", "a") > set("9", "b"));
+        assert_eq!(set("newest", "c"), None);
     }
 }

@@ -116,3 +116,14 @@ pub enum OverrideError {
         cluster: String,
     },
 }
+
+impl OverrideError {
+    /// The same of another cluster, for which what came out is the same.
+    #[must_use]
+    pub fn on(mut self, cluster: &str) -> Self {
+        if let Self::Undeliverable { of, .. } = &mut self {
+            cluster.clone_into(&mut of.cluster);
+        }
+        self
+    }
+}
