@@ -18,6 +18,7 @@ use super::{
     inventory_recovery::{may_have_delivered, with_found},
     requeue::{Requeue, Retry},
     status::{Status, publish, publish_unseen},
+    visibility::may_lack_a_kind,
 };
 use crate::{
     base::error::{CallError, Class},
@@ -75,6 +76,10 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     let (execution, mut change) = execute(ctx, &executor, &plan, held, inventory, None).await?;
     if execution.withdrawn {
         return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
+    }
+    if may_lack_a_kind(execution.delivery.as_ref()) {
+        // No informer tells any more; the next try goes by what is served now.
+        session.rediscover().await.ok();
     }
     change.settle(ctx).await?;
     let stays = || stays(&plan, &execution.inventory);

@@ -136,14 +136,17 @@ async fn is_served_no_more(session: &Session, gvk: &Gvk) -> bool {
     session.rediscover().await.is_ok_and(|kinds| kinds.get(gvk).is_none() && !kinds.is_stale(gvk))
 }
 
+/// Did effects fail as they do for a member that serves a kind no more? It says so with a page, as a gateway would.
+pub(super) fn may_lack_a_kind(delivery: Option<&Delivery>) -> bool {
+    use Reason::{Conflict, NotServed, ServerError};
+    matches!(delivery, Some(Delivery::Failed { reason: NotServed | Conflict | ServerError, .. }))
+}
+
 /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
 pub(super) async fn lost_a_kind(session: &Session, desired: &Desired, delivery: Option<&Delivery>) -> bool {
-    // Of a kind that it does not serve an API server says so with a page, as a gateway would.
-    let Some(Delivery::Failed { reason: Reason::NotServed | Reason::Conflict | Reason::ServerError, .. }) =
-        delivery
-    else {
+    if !may_lack_a_kind(delivery) {
         return false;
-    };
+    }
     let Ok(kinds) = session.rediscover().await else { return false };
     let is_lost = |gvk: &Gvk| kinds.get(gvk).is_none() && !kinds.is_stale(gvk);
     desired.wants.values().any(|want| is_lost(&want.gvk))

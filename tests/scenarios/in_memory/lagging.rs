@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 
 use super::scenario;
-use crate::{config_map, says, uid};
+use crate::{config_map, gadgets, object, says, uid};
 
 fn hub(world: &World) -> Cluster {
     world.bed().memory("hub").expect("this bed is in memory")
@@ -181,6 +181,31 @@ fn an_event_of_a_registration_from_before_its_member_left_does_not_bring_the_mem
         };
         go_on(&world, slow).await;
         assert!(world.member("berlin").await.is_none(), "the member has left");
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_of_a_kind_that_went_while_no_watch_told_keeps_no_resource_from_leaving() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let group = format!("{}.example.com", world.ns);
+        alice.create(gadgets(&group)).await;
+        let gadget =
+            json!({"apiVersion": format!("{group}/v1"), "kind": "Gadget", "metadata": {"name": "one"}});
+        world.deliver("shop", &["berlin"], &object(&gadget)).await;
+        world.ready("shop").await;
+        let silent = |call: &Call, _: &str, _: &Value| match call.resource.as_str() {
+            "gadgets" | "customresourcedefinitions" => WatchFault::Silence,
+            _ => WatchFault::None,
+        };
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        berlin.set_watch_fault(Some(Arc::new(silent)));
+        berlin.cut_watches();
+        let crd = At::of(&gadgets(&group));
+        alice.delete(&crd).await;
+        alice.gone(&crd).await;
         world.end().await;
     });
 }
