@@ -18,7 +18,7 @@ use super::{
     inventory_recovery::{may_have_delivered, with_found},
     requeue::{Requeue, Retry},
     status::{Status, publish, publish_unseen},
-    visibility::may_lack_a_kind,
+    visibility::look_for_kinds,
 };
 use crate::{
     base::error::{CallError, Class},
@@ -77,10 +77,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     if execution.withdrawn {
         return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
     }
-    if may_lack_a_kind(execution.delivery.as_ref()) {
-        // No informer tells any more; the next try goes by what is served now.
-        session.rediscover().await.ok();
-    }
+    look_for_kinds(session, execution.delivery.as_ref()).await;
     change.settle(ctx).await?;
     let stays = || stays(&plan, &execution.inventory);
     let delivery = execution.delivery.or_else(stays).unwrap_or(Delivery::TornDown);

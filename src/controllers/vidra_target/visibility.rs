@@ -137,9 +137,16 @@ async fn is_served_no_more(session: &Session, gvk: &Gvk) -> bool {
 }
 
 /// Did effects fail as they do for a member that serves a kind no more? It says so with a page, as a gateway would.
-pub(super) fn may_lack_a_kind(delivery: Option<&Delivery>) -> bool {
+fn may_lack_a_kind(delivery: Option<&Delivery>) -> bool {
     use Reason::{Conflict, NotServed, ServerError};
     matches!(delivery, Some(Delivery::Failed { reason: NotServed | Conflict | ServerError, .. }))
+}
+
+/// Where no informer tells any more what the member serves, the next try goes by what it serves now.
+pub(super) async fn look_for_kinds(session: &Session, delivery: Option<&Delivery>) {
+    if may_lack_a_kind(delivery) {
+        session.rediscover().await.ok();
+    }
 }
 
 /// Effects failed for the member serves a kind no more: nothing else would tell, for a watch may go on.
