@@ -1,4 +1,4 @@
-//! What the process goes by: what its flags say, and the settings that can be changed while it runs (`live`, `tuning`).
+//! What the process goes by: what its flags say, and the settings that can be changed while it runs (`dynamic_settings`, `tuning`).
 
 pub mod dynamic_settings;
 pub mod health_rules;

@@ -40,20 +40,20 @@ pub(super) enum Intent {
 }
 
 /// A MemberCluster as far as it decides who targets it.
-fn selectable<'a>(member: &'a MemberCluster, live: &'a DynamicSettings) -> Member<'a> {
+fn selectable<'a>(member: &'a MemberCluster, settings: &'a DynamicSettings) -> Member<'a> {
     let own = member.spec.allowed_namespaces.as_deref();
     Member {
         name: member.metadata.name.as_deref().unwrap_or_default(),
         labels: member.labels(),
-        allowed_namespaces: own.or(live.default_allowed_namespaces.as_deref()),
+        allowed_namespaces: own.or(settings.default_allowed_namespaces.as_deref()),
         leaving: member.metadata.deletion_timestamp.is_some(),
     }
 }
 
 /// Which of these members a VidraResource targets.
 pub(super) fn select(hub: &Hub, resource: &VidraResource, members: &[Arc<MemberCluster>]) -> Selection {
-    let (live, spec) = (hub.tuning.now(), &resource.spec);
-    let views: Vec<_> = members.iter().map(|member| selectable(member, &live)).collect();
+    let (settings, spec) = (hub.tuning.now(), &resource.spec);
+    let views: Vec<_> = members.iter().map(|member| selectable(member, &settings)).collect();
     let namespace = resource.metadata.namespace.as_deref().unwrap_or_default();
     select::select(namespace, &spec.targets, &spec.exclude_clusters, &views)
 }
@@ -159,8 +159,8 @@ pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Int
         Err(_) if mutants::is(Mutant::MissingMemberConfirms) => return Intent::Confirmed,
         Err(lack) => return without_member(lack),
     };
-    let live = hub.tuning.now();
-    let view = selectable(&member, &live);
+    let settings = hub.tuning.now();
+    let view = selectable(&member, &settings);
     let is_yes = match spec.desired {
         DesiredState::Present if !view.allows(&key.namespace) => return Intent::NotAllowed,
         DesiredState::Present => true,

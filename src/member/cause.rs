@@ -8,8 +8,9 @@ use kube::{
 use serde_json::Value;
 use vidra_core::{
     drift::{About, Does},
-    health::cause::{Between, Generation, between, complaint, is_owned},
+    health::cause::{Between, SetRevision, between, complaint},
     object::ObjectKey,
+    owner::is_controlled_by,
 };
 
 use super::{live::Live, session::Session, token::Token};
@@ -37,7 +38,7 @@ pub async fn cause(
     let mut owner = uid.to_owned();
     if between == Between::ReplicaSets {
         let mut newest = None;
-        let mut take = |set: &Value| newest = Generation::read(set).max(newest.take());
+        let mut take = |set: &Value| newest = SetRevision::read(set).max(newest.take());
         look(session, token, ("apps", "ReplicaSet"), (&key.namespace, &labels, &owner), &mut take).await?;
         let Some(newest) = newest else { return Ok(None) };
         labels.push_str(&format!(",pod-template-hash={}", newest.hash));
@@ -60,7 +61,7 @@ async fn look(
     let mut left = LOOKED_AT;
     let mut each = |text: &str| {
         if let Ok(live) = serde_json::from_str::<Live>(text)
-            && is_owned(&live.json, owner)
+            && is_controlled_by(&live.json, owner)
         {
             take(&live.json);
         }

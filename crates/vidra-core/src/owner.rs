@@ -58,8 +58,17 @@ pub enum Ownership {
 
 /// A controller in the member makes it.
 pub fn is_controlled(live: &Value) -> bool {
-    let references = live["metadata"]["ownerReferences"].as_array();
-    references.is_some_and(|all| all.iter().any(|reference| reference["controller"] == true))
+    controllers(live).next().is_some()
+}
+
+/// The object with this uid is that of its controller.
+pub fn is_controlled_by(live: &Value, uid: &str) -> bool {
+    controllers(live).any(|reference| reference["uid"] == uid)
+}
+
+fn controllers(live: &Value) -> impl Iterator<Item = &Value> {
+    let references = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    references.filter(|reference| reference["controller"] == true)
 }
 
 /// Reads off a live object whose it is.

@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_secs(300);
 /// Where more are to be asked about, the target is reconciled again after this.
 const NEXT: Duration = Duration::from_secs(10);
 
-/// What was told of a workload.
+/// What the Pods of a workload said.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::controllers) struct Cause {
     asked: Instant,
@@ -37,7 +37,7 @@ pub(in crate::controllers) struct Cause {
 /// By workload.
 pub(in crate::controllers) type Causes = BTreeMap<ObjectKey, Cause>;
 
-/// Asks about those that have failed, and forgets what was told of the others.
+/// Asks about those that have failed, and forgets what the Pods of the others said.
 pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired, token: &Token<'_>) {
     let failed = failed(ctx, session, desired);
     let mut causes = known(ctx);
@@ -78,7 +78,7 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
     ctx.hub.state.lock().change_target(ctx.key, |state| state.causes = causes);
 }
 
-/// The workloads of the target that have failed and may be told of, with their uids.
+/// The workloads of the target that have failed and whose Pods may be asked, with their uids.
 fn failed(ctx: &Context<'_>, session: &Session, desired: &Desired) -> BTreeMap<ObjectKey, Uid> {
     let settings = ctx.hub.tuning.now();
     let mut failed = BTreeMap::new();
@@ -98,7 +98,7 @@ fn failed(ctx: &Context<'_>, session: &Session, desired: &Desired) -> BTreeMap<O
     failed
 }
 
-/// What was told of the target's workloads.
+/// What the Pods of the target's workloads said.
 pub(super) fn known(ctx: &Context<'_>) -> Causes {
     ctx.hub.state.lock().target(ctx.key).map(|state| state.causes.clone()).unwrap_or_default()
 }

@@ -133,12 +133,11 @@ fn note_blockers(
     let Scope { ctx, session, owner, desired, blind, .. } = *scope;
     let mut wave = None;
     if execution.delivery.is_none() {
-        let causes = cause::known(ctx);
         let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
             true => Some(MARKS_TAKEN.to_owned()),
             false => {
                 let (status, note) = session.records.health(&owner.hash, key)?;
-                explained(&causes, key, (status, note.as_deref()))
+                explained(&cause::known(ctx), key, (status, note.as_deref()))
             }
         };
         execution.delivery = complaint(plan, desired, blind, &session.kinds(), notes);

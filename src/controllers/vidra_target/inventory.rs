@@ -52,7 +52,7 @@ pub(super) fn enter_deletion(key: &ObjectKey, inventory: &mut Inventory) {
 
 /// Enters what the member proves to be ours: a hub that died may have applied it and not
 /// written down its uid. And with what is declared of waves now, which no apply tells. `is_untold`: whether an object with
-/// this uid was seen and is not any more, and nobody knows why.
+/// this uid was seen and is not any more, and no read has told why.
 pub(super) fn enter_proofs(
     inventory: &mut Inventory,
     wants: &BTreeMap<ObjectKey, Want>,

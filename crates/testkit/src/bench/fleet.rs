@@ -202,6 +202,12 @@ pub fn resource(name: &str, manifest: &str, mut spec: Value) -> Value {
     json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": metadata, "spec": spec})
 }
 
+/// Applies one with this manifest.
+pub async fn deliver(hub: &Access, name: &str, manifest: &str) -> Result<()> {
+    let applied = hub.apply(&resource(name, manifest, json!({})), true).await;
+    applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
+}
+
 /// Where a VidraResource of the bench is.
 pub fn resource_at(name: &str) -> At {
     At::new("vidra.dev/v1alpha1", "VidraResource", NAMESPACE, name)

@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use futures::{StreamExt, stream};
 use kube::Api;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use vidra_api::{TargetState, VidraTarget};
 
 use super::{
-    fleet::{self, NAMESPACE},
-    memkube::{STEP, Simulated},
+    fleet::{NAMESPACE, deliver},
+    memkube::{Simulated, reached},
     process::HubProcess,
     report::Report,
 };
@@ -25,17 +25,14 @@ const EVENTS: usize = 100_000;
 const IN_FLIGHT: usize = 32;
 /// The hub without work: so long it is looked at, and so long it has to take in what came last.
 const REST: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 const GROUP: &str = "bench.example.com";
 
-/// Runs it with these binaries of the hub and of memkube, on so many member clusters.
+/// Runs it with these binaries of the hub and of memkube, with this number of member clusters.
 pub async fn health(hub: &Path, memkube: &Path, clusters: usize) -> Result<Report> {
     let fleet = Simulated::start(hub, memkube, clusters).await?;
     let mut report = Report::new("health");
-    if let Err(error) = (Bench { fleet: &fleet, clusters }).run(&mut report).await {
-        tracing::error!("the hub's last words, newest first: {:#?}", fleet.last_words());
-        return Err(error);
-    }
+    let bench = Bench { fleet: &fleet, clusters };
+    fleet.explain(bench.run(&mut report).await)?;
     report.condition("clusters", clusters);
     report.condition("objects of each kind in a cluster", OBJECTS);
     report.condition("bed", "memkube over HTTPS on loopback, simulated clusters, in a process of their own");
@@ -63,10 +60,10 @@ impl Bench<'_> {
         let process = self.fleet.start_hub().await?;
         self.fleet.register(&hub).await?;
         let members = self.members().await?;
-        deliver(&hub, "plain", &(0..OBJECTS).map(config_map).collect::<Vec<_>>()).await?;
+        deliver(&hub, "plain", &manifest((0..OBJECTS).map(config_map))).await?;
         self.fleet.ready(&hub, 1).await?;
-        let gadgets = std::iter::once(crd()).chain((0..OBJECTS).map(gadget)).collect::<Vec<_>>();
-        deliver(&hub, "gadgets", &gadgets).await?;
+        let gadgets = std::iter::once(crd()).chain((0..OBJECTS).map(gadget));
+        deliver(&hub, "gadgets", &manifest(gadgets)).await?;
         self.targets_are(&hub, TargetState::Progressing).await?;
         let up = async |member: &Access, object, _| {
             member.merge_status(&gadget_at(object), json!({"status": {"phase": "Up", "load": 0}})).await;
@@ -75,18 +72,13 @@ impl Bench<'_> {
         self.fleet.ready(&hub, 2).await?;
         self.events(&process, &members, report).await?;
         // One that turns nothing, one that turns all, and one that turns all back.
-        let mut changes = Vec::new();
-        for (current, state) in [
-            ("status.phase in ['Up']", TargetState::Ready),
-            ("status.phase == 'Better'", TargetState::Progressing),
-            ("status.phase == 'Up'", TargetState::Ready),
-        ] {
-            changes.push(self.change(&hub, &process, current, state).await?);
-        }
-        let [still, turned, back] = &changes[..] else { unreachable!("three changes") };
+        let (up, not_up) = (TargetState::Ready, TargetState::Progressing);
+        let still = self.change(&hub, &process, "status.phase in ['Up']", up).await?;
+        let turned = self.change(&hub, &process, "status.phase == 'Better'", not_up).await?;
+        let back = self.change(&hub, &process, "status.phase == 'Up'", up).await?;
         report.figure("still_writes", still.writes, Some(0.0), "hub writes for a rule that turns no verdict");
         report.condition("CPU seconds for a rule that turns no verdict", still.cpu);
-        for (name, change) in [("turns all", turned), ("turns all back", back)] {
+        for (name, change) in [("turns all", &turned), ("turns all back", &back)] {
             report.condition(&format!("CPU seconds for a rule that {name}"), change.cpu);
             report.condition(&format!("hub writes for a rule that {name}"), change.writes);
         }
@@ -181,17 +173,15 @@ impl Bench<'_> {
     /// Waits until each target of the gadgets says this.
     async fn targets_are(&self, hub: &Access, state: TargetState) -> Result<()> {
         let api: Api<VidraTarget> = Api::namespaced(hub.client.clone(), NAMESPACE);
-        let deadline = Instant::now() + STEP;
-        loop {
-            let all = api.list(&Default::default()).await?.items.into_iter();
-            let says = |target: &VidraTarget| target.status.as_ref().and_then(|status| status.state);
-            let so = all.filter(|one| one.spec.resource == "gadgets" && says(one) == Some(state)).count();
-            if so == self.clusters {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "{so} of {} targets say {state:?}", self.clusters);
-            sleep(LOOK_EVERY).await;
-        }
+        reached(&format!("targets say {state:?}"), self.clusters, || {
+            let api = api.clone();
+            Box::pin(async move {
+                let all = api.list(&Default::default()).await?.items.into_iter();
+                let says = |target: &VidraTarget| target.status.as_ref().and_then(|status| status.state);
+                Ok(all.filter(|one| one.spec.resource == "gadgets" && says(one) == Some(state)).count())
+            })
+        })
+        .await
     }
 }
 
@@ -212,10 +202,8 @@ async fn put_rules(hub: &Access, current: &str) -> Result<()> {
     applied.map(|_| ()).map_err(|refused| anyhow::anyhow!("the rules: {refused}"))
 }
 
-async fn deliver(hub: &Access, name: &str, objects: &[Value]) -> Result<()> {
-    let manifest: Vec<_> = objects.iter().map(Value::to_string).collect();
-    let applied = hub.apply(&fleet::resource(name, &manifest.join("\n---\n"), json!({})), true).await;
-    applied.map(|_| ()).map_err(|refused| anyhow::anyhow!("{name}: {refused}"))
+fn manifest(objects: impl Iterator<Item = Value>) -> String {
+    objects.map(|object| object.to_string()).collect::<Vec<_>>().join("\n---\n")
 }
 
 fn config_map_name(number: usize) -> String {

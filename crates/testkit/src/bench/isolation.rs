@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     attacked::{self, attacked},
-    fleet::{Fleet, NAMESPACE, resource},
+    fleet::{Fleet, NAMESPACE, deliver},
     report::{Report, quantile},
     watched::{Events, object, says, undone, watch},
 };
@@ -211,8 +211,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn apply(&self, name: &str, manifest: &str) -> Result<()> {
-        let applied = self.fleet.hub.apply(&resource(name, manifest, json!({})), true).await;
-        applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
+        deliver(&self.fleet.hub, name, manifest).await
     }
 
     /// Waits until all members are ready and have everything, and the hub has settled.

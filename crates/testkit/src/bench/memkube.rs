@@ -144,10 +144,14 @@ impl Simulated {
         }
     }
 
-    /// The hub's last words, newest first.
-    pub fn last_words(&self) -> Vec<String> {
-        let log = std::fs::read_to_string(self.directory.path().join("vidra-hub.log")).unwrap_or_default();
-        log.lines().rev().take(5).map(str::to_owned).collect()
+    /// What was found; beside an error the hub's last words.
+    pub fn explain<T>(&self, found: Result<T>) -> Result<T> {
+        found.inspect_err(|_| {
+            let log =
+                std::fs::read_to_string(self.directory.path().join("vidra-hub.log")).unwrap_or_default();
+            let words: Vec<_> = log.lines().rev().take(5).collect();
+            tracing::error!("the hub's last words, newest first: {words:#?}");
+        })
     }
 
     /// Ends the clusters.
@@ -233,7 +237,8 @@ impl Memkube {
     }
 }
 
-async fn reached(
+/// Waits until what is counted is so many.
+pub async fn reached(
     what: &str,
     wanted: usize,
     look: impl Fn() -> BoxFuture<'static, Result<usize>>,

@@ -10,8 +10,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{fleet, memkube::Simulated, report::Report};
-use crate::world::Access;
+use super::{fleet::deliver, memkube::Simulated, report::Report};
 
 const CLUSTERS: usize = 100;
 /// Objects of one VidraResource in a cluster.
@@ -41,11 +40,7 @@ const REST: std::time::Duration = std::time::Duration::from_secs(5);
 /// Runs it with these binaries of the hub and of memkube.
 pub async fn memory(hub: &Path, memkube: &Path) -> Result<Report> {
     let fleet = Simulated::start(hub, memkube, CLUSTERS).await?;
-    let found = measure(&fleet).await;
-    if found.is_err() {
-        tracing::error!("the hub's last words, newest first: {:#?}", fleet.last_words());
-    }
-    let [none, joined, first, second, kinds] = found?;
+    let [none, joined, first, second, kinds] = fleet.explain(measure(&fleet).await)?;
     let objects = STEPS.map(|resources| (resources * EACH * CLUSTERS) as f64);
     let per_object = (second.now - first.now) / (objects[1] - objects[0]);
     let informers = (KINDS.len() * CLUSTERS) as f64;
@@ -127,11 +122,6 @@ async fn restarted(fleet: &Simulated, objects: usize, resources: usize) -> Resul
     tracing::info!("{objects} objects: {now} bytes, {most} at most");
     process.stop().await?;
     Ok(Step { now: now as f64, most: most as f64 })
-}
-
-async fn deliver(hub: &Access, name: &str, manifest: &str) -> Result<()> {
-    let applied = hub.apply(&fleet::resource(name, manifest, json!({})), true).await;
-    applied.map(|_| ()).map_err(|refused| anyhow::anyhow!("{name}: {refused}"))
 }
 
 fn config_maps(number: usize) -> String {

@@ -49,10 +49,7 @@ pub async fn scale(hub: &Path, memkube: &Path, scale: Scale) -> Result<Report> {
     let fleet = Simulated::start(hub, memkube, scale.clusters).await?;
     let mut report = Report::new("scale");
     let bench = Bench { fleet: &fleet, scale };
-    if let Err(error) = bench.run(&mut report).await {
-        tracing::error!("the hub's last words, newest first: {:#?}", fleet.last_words());
-        return Err(error);
-    }
+    fleet.explain(bench.run(&mut report).await)?;
     report.condition("clusters", scale.clusters);
     report.condition("objects in each", scale.objects);
     report.condition("bytes of an object's data", DATA);

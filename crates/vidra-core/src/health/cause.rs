@@ -23,15 +23,9 @@ pub fn between(group: &str, kind: &str) -> Option<Between> {
     }
 }
 
-/// Controls the object with this uid that one?
-pub fn is_owned(object: &Value, owner: &str) -> bool {
-    let mut all = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    all.any(|one| one["controller"] == true && one["uid"] == owner)
-}
-
-/// A ReplicaSet of a Deployment, as far as it tells which Pods are of the newest template.
+/// Which revision of a Deployment a ReplicaSet is of, as far as it tells which Pods are of the newest template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Generation {
+pub struct SetRevision {
     /// The Deployment counts them up.
     revision: u64,
     /// Its uid.
@@ -40,7 +34,7 @@ pub struct Generation {
     pub hash: String,
 }
 
-impl Generation {
+impl SetRevision {
     /// Reads a ReplicaSet; `None`: no Deployment's controller has made it.
     pub fn read(set: &Value) -> Option<Self> {
         let metadata = &set["metadata"];
@@ -219,10 +213,10 @@ mod tests {
     #[test]
     fn only_its_controller_owns_an_object_and_the_newest_replica_set_is_the_greatest() {
         let of = |uid: &str, controller: bool| json!({"metadata": {"ownerReferences": [{"uid": uid, "controller": controller}]}});
-        let owned = |object: &Value| is_owned(object, "a");
+        let owned = |object: &Value| crate::owner::is_controlled_by(object, "a");
         assert!(owned(&of("a", true)) && !owned(&of("b", true)) && !owned(&of("a", false)));
         let set = |revision: &str, uid: &str| {
-            Generation::read(&json!({"metadata": {"uid": uid, "labels": {"pod-template-hash": uid},
+            SetRevision::read(&json!({"metadata": {"uid": uid, "labels": {"pod-template-hash": uid},
                 "annotations": {"deployment.kubernetes.io/revision": revision}}}))
         };
         assert!(set("10", "a") > set("9", "b"));
