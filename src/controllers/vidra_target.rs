@@ -120,6 +120,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
             // Others wait for its first look, which does not come while the namespace is not allowed.
             cannot_look(ctx);
         }
+        own_health::judge_at_rest(ctx);
         claim_at_rest(ctx).await;
         return publish_unseen(ctx, rests).await;
     }
@@ -209,7 +210,7 @@ async fn keep(
     let was_ready =
         ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
     session.records.set_told(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
-    session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner));
+    session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner.hash));
     session.records.feed_by(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,

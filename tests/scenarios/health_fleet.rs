@@ -233,6 +233,46 @@ fn a_rule_of_the_fleet_that_takes_the_place_of_an_own_one_opens_nothing_that_the
 }
 
 #[test]
+fn own_rules_that_were_edited_while_the_member_was_suspended_judge_what_changed_since() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let spec =
+            |rules: Value| json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": rules});
+        let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
+        let rules = json!([{"apiVersion": "health.example.com", "current": UP}]);
+        let first = object(&GADGET.crd()) + &in_wave(GADGET.one("one"), 1);
+        world.deliver_with("shop", &first, spec(json!([]))).await;
+        alice.when(&GADGET.at(&world, "one"), "there", |_| true).await;
+        let ready =
+            |status: &str| json!({"phase": "Down", "conditions": [{"type": "Ready", "status": status}]});
+        GADGET.set(&world, &alice, "one", ready("False")).await;
+        world.hub.merge(&world.member_at("berlin"), suspend(true)).await;
+        world.target_is("shop", "berlin", TargetState::Suspended, "Suspended").await;
+        world.deliver_with("shop", &waves("one"), spec(rules)).await;
+        wait_for("the rules reach the target", SOON, async || {
+            let target = world.target("shop", "berlin").await.ok_or("no target")?;
+            let observed = target.status.and_then(|status| status.observed_generation);
+            let has_rules = target.spec.health_rules.is_some() && observed == target.metadata.generation;
+            has_rules.then_some(()).ok_or_else(|| format!("{:?}", target.spec))
+        })
+        .await;
+        // Well by what all kinds say of themselves, not by the rules that there are by now.
+        GADGET.set(&world, &alice, "one", ready("True")).await;
+
+        world.hub.merge(&world.member_at("berlin"), suspend(false)).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let late = At::config_map(&world.ns, "late");
+        assert!(alice.get(&late).await.is_none(), "no rule that counts has called it well");
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        alice.when(&late, "the next wave", says("one")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
 fn rules_that_the_hub_has_delivered_itself_do_not_count() {
     scenario(async |world| {
         let mut about = json!({

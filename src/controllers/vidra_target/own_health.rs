@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
+use vidra_api::names::OwnerHash;
 use vidra_core::{health::rules::Rules, owner::Owner};
 
 use super::{context::Context, visibility::needs};
@@ -17,14 +18,22 @@ use crate::{
 /// Objects are listed at most so often because rules have changed.
 const LISTS_REST: Duration = Duration::from_secs(30);
 
+/// Hands over the rules of a target that is left as it is: what changes meanwhile is judged by them, or a wave that was
+/// to wait would open by older ones once it goes on.
+pub(super) fn judge_at_rest(ctx: &Context<'_>) {
+    let Some(session) = ctx.hub.session(&ctx.key.cluster) else { return };
+    let owner = ctx.owner_hash(ctx.key);
+    session.records.judge_by(&owner, rules(ctx, &session, &owner));
+}
+
 /// The rules that the target is to be judged by: those of which its spec has the digest.
-pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<Rules> {
+pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> {
     let now = own_rules(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
     if digest(&now) == ctx.target.spec.health_rules {
         return now;
     }
     // What is declared now has not reached it, or is held: it is judged as it was.
-    let before = session.records.own_rules(&owner.hash);
+    let before = session.records.own_rules(owner);
     if digest(&before) == ctx.target.spec.health_rules { before } else { now }
 }
 

@@ -215,6 +215,17 @@ impl Judge {
         self.returned.extend(returned);
     }
 
+    /// A call has had its effect late: marks that it has put on an object that their VidraResource had let go by then.
+    fn note_late_marks(&mut self, cluster: &str, changed: &Changed) {
+        let (Some(key), Some(new)) = (key_of(cluster, changed), changed.after()) else { return };
+        let had: Vec<_> = changed.before().iter().flat_map(|old| appliers(old)).collect();
+        let came = appliers(&new).into_iter().filter(|manager| !had.contains(manager));
+        let owners: Vec<_> = came.filter_map(|manager| owner_of(&manager)).collect();
+        let let_go = owners.into_iter().filter(|owner| !self.is_held_for(&key, owner));
+        let late: Vec<_> = let_go.map(|owner| (key.clone(), owner)).collect();
+        self.returned.extend(late);
+    }
+
     /// Is it in the inventory of a VidraResource's target?
     fn is_held_for(&self, key: &Key, resource: &str) -> bool {
         self.index.holders(key).contains(&target_name(resource, &key[0]))
@@ -288,6 +299,9 @@ impl Judge {
                 self.judge_change(call, changed, now);
                 self.judge_rest(call, changed, now);
                 self.note_raised(call, changed, now);
+                if landing {
+                    self.note_late_marks(&call.cluster, changed);
+                }
             }
             if is_other_hubs {
                 self.judge_other_hub(call, changed, now);
@@ -673,10 +687,10 @@ fn is_controlled(object: &Value) -> bool {
 }
 
 /// A person has to replace or to delete the object before the target can go on: it cannot be changed and is not to be
-/// deleted, or it bears the label of another hub and the target goes.
+/// deleted, or it bears the label of another hub and cannot be changed, or the target goes.
 fn is_for_people(target: &Target, live: &Value) -> bool {
     match &*target.reason {
-        "ImmutableField" => live["metadata"]["annotations"][PRUNE] == "disabled",
+        "ImmutableField" => live["metadata"]["annotations"][PRUNE] == "disabled" || is_of_another_hub(live),
         "OwnedByOtherHub" => !target.present && is_of_another_hub(live),
         _ => false,
     }

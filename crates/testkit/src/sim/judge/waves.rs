@@ -3,6 +3,7 @@
 use memkube::{Call, Changed};
 use serde_json::Value;
 use tokio::time::Instant;
+use vidra_api::names::target_name;
 
 use super::{Judge, SIGHT, deeds::content, rest::Delivered};
 use crate::sim::{
@@ -54,9 +55,21 @@ impl Judge {
         let before = docs.iter().filter(|doc| doc.wave() < wave).map(|doc| (of(doc), doc));
         let mut before = before.inspect(|_| marks::note("rule:wave"));
         let is_closed = |(key, doc): &(Key, &Doc)| {
-            !self.index.was_open(resource, key, doc, then) && !self.is_left(resource, key, doc, then)
+            !self.index.was_open(resource, key, doc, then)
+                && !self.is_left(resource, key, doc, then)
+                && !self.is_in_contention(resource, key, doc)
         };
         before.find(is_closed).map(|(key, _)| key)
+    }
+
+    /// It was applied as this, somebody undoes that each time, and the target tells so: it is left for a while, as what is
+    /// only reported is.
+    fn is_in_contention(&self, resource: &str, key: &Key, doc: &Doc) -> bool {
+        let target = self.index.targets.get(&target_name(resource, &key[0]));
+        let is_told = target.is_some_and(|target| {
+            target.reason == "Contention" && target.open.iter().any(|(_, changed)| changed == key)
+        });
+        is_told && self.may_have_been_applied(resource, key, doc)
     }
 
     /// The hub has changed an object whose status may be from before that.
