@@ -314,7 +314,9 @@ pub(super) fn why_kept<'p>(
     Some(match handover {
         Handover::Awaited(other) => (
             Reason::HandingOver,
-            format!("{key} stays until VidraResource {other}, which declares it, has applied it"),
+            format!(
+                "{key} stays until VidraResource {other}, which declares it, has applied it: see its VidraTarget if it does not"
+            ),
         ),
         Handover::Unknown(other) => (
             Reason::HandingOver,

@@ -26,7 +26,7 @@ use vidra_api::{
 use self::clouds::{Clouds, HUB};
 use super::{
     doc::Doc,
-    index::{Claim, Index, Key, Target},
+    index::{Claim, Index, Key, Target, key_of},
     marks,
     observer::{HUB_ID, HUB_USER, OTHER_USER},
     world::{named, place_of},

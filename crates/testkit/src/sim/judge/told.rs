@@ -278,6 +278,7 @@ impl Judge {
                     others(key)
                         || rivals.iter().any(|asked| asked.contains_key(key))
                         || self.is_kept_undeclared(target, key, then)
+                        || self.is_kept_for_missing(target, key)
                 })
             }
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
@@ -306,8 +307,26 @@ impl Judge {
             let manager = super::manager(by);
             let has = |live: &Value| appliers(live).contains(&manager);
             let is_left = || self.index.live(key).is_none_or(|live| !has(&live));
-            self.index.was_ever(key, then, has) && (is_left() || self.is_held_for(key, by))
+            // Of an inventory that is lost nobody can tell.
+            let is_held = || self.is_held_for(key, by) || self.is_forgetful(&key[0]);
+            self.index.was_ever(key, then, has) && (is_left() || is_held())
         })
+    }
+
+    /// Another VidraResource has dropped it and keeps it for one of its own namespace that declares it and is missing: what
+    /// becomes of that one people say.
+    fn is_kept_for_missing(&self, target: &Target, key: &Key) -> bool {
+        let is_there = |one: &&Target| one.present && one.cluster == key[0];
+        let targets = || self.index.targets.values().filter(is_there);
+        let keeps = |by: &Target, missing: &Target| {
+            by.resource != target.resource
+                && by.resource != missing.resource
+                && is_near(&by.resource, &missing.resource)
+                && self.is_held_for(key, &by.resource)
+        };
+        targets()
+            .filter(|missing| missing.reason == "ResourceMissing" && self.asked(missing).contains_key(key))
+            .any(|missing| targets().any(|by| keeps(by, missing)))
     }
 
     /// What is declared, is not there, is not left so, and is said to be there.

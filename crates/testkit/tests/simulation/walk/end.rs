@@ -9,7 +9,7 @@ use testkit::sim::{
     world::{TARGET_NAMESPACE, member_path, path_named},
 };
 use tokio::time::{Instant, sleep};
-use vidra_api::labels::APPROVE_REMOVAL;
+use vidra_api::{labels::APPROVE_REMOVAL, names::target_name};
 use vidra_core::contention::WINDOW;
 
 use super::{Walk, model::manifest, steps::secret, teams::OTHER, wishes::path_of};
@@ -86,6 +86,20 @@ impl Walk {
             let hash: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
             let word = json!({"metadata": {"annotations": {APPROVE_REMOVAL: hash}}});
             self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
+        }
+    }
+
+    /// Targets that a backup has brought back and whose VidraResource nobody wants again go, as their status says how.
+    async fn let_missing_go(&self) {
+        for name in ["bank", OTHER].into_iter().filter(|name| !self.declared.contains_key(*name)) {
+            for member in self.world.members() {
+                let target = self.world.target(name, member).unwrap_or_default();
+                if target["status"]["reason"] == "ResourceMissing" {
+                    let path = path_named("vidratargets", &target_name(name, member));
+                    let word = json!({"metadata": {"annotations": {APPROVE_REMOVAL: "orphan"}}});
+                    self.world.try_patch("hub", &path, word).await;
+                }
+            }
         }
     }
 
@@ -248,6 +262,7 @@ impl Walk {
             self.clear_the_way(began.elapsed() > FINDS_WITHIN).await;
             self.describe_members().await;
             self.approve_what_is_held().await;
+            self.let_missing_go().await;
             self.confirm_what_is_held().await;
             self.ask_again().await;
             sleep(Duration::from_secs(2)).await;
