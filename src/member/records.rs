@@ -221,7 +221,7 @@ impl Records {
         let Some(known) = inner.owners.get(owner) else { return BTreeSet::new() };
         let Some(own) = &known.health else { return BTreeSet::new() };
         let unjudged = known.desired.wants.iter().filter(|(key, _)| {
-            own.is_unjudged(key) && inner.record_is(key, |record| record.is_proved(owner))
+            own.is_unjudged(key) && inner.record_is(key, |record| record.view_of(owner).is_some())
         });
         unjudged.map(|(_, want)| want.gvk.clone()).collect()
     }

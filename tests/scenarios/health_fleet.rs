@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{At, Mark, SOON, Who, World, wait_for};
-use vidra_api::{TargetState, VidraTarget};
+use vidra_api::{Change, ChangeKind, TargetState, VidraTarget, VidraTargetStatus};
 
 use crate::{
     config_map, config_map_in,
@@ -267,6 +267,29 @@ fn own_rules_that_were_edited_while_the_member_was_suspended_judge_what_changed_
         GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
         alice.when(&late, "the next wave", says("one")).await;
         world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn an_object_whose_marks_are_taken_off_is_judged_by_the_own_rules_all_the_same() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let rules = json!([{"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": UP}]);
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"},
+            "healthCheckExprs": rules});
+        world.deliver_with("shop", &waves("one"), spec).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let well = json!({"phase": "Down", "conditions": [{"type": "Ready", "status": "True"}]});
+        GADGET.set(&world, &alice, "one", well).await;
+        alice.merge(&GADGET.at(&world, "one"), json!({"metadata": {"managedFields": [{}]}})).await;
+        let is_lost = |change: &Change| change.change == ChangeKind::OwnershipLost;
+        let told = |status: &VidraTargetStatus| status.changes.iter().any(is_lost);
+        world.target_when("shop", "berlin", "its marks are lost", told).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        assert!(alice.get(&At::config_map(&world.ns, "late")).await.is_none(), "no wave is open");
         world.end().await;
         GADGET.clear(&alice).await;
     });

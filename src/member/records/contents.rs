@@ -24,7 +24,7 @@ use super::{
     corrections::Corrections,
     facts::Circumstances,
     in_flight::InFlight,
-    own_health::Standing,
+    own_health::{OwnHealth, Standing},
     owners::{Owner, Owners},
     record::Record,
     strays::Strays,
@@ -185,7 +185,9 @@ impl<'a> Asker<'a> {
     {
         let told = self.owner.map(|owner| owner.told(key)).unwrap_or_default();
         let own = self.owner.and_then(|owner| owner.health.as_deref());
-        let own = own.filter(|_| record.is_proved(self.hash));
+        // Taking off it what proves it the owner's hands it to no other rules.
+        let is_judged = |own: &OwnHealth| record.view_of(self.hash).is_some() && own.has_judged(key);
+        let own = own.filter(|own| record.is_proved(self.hash) || is_judged(own));
         let own = own.and_then(|own| own.standing(key, self.now, told));
         let standing = own.unwrap_or_else(|| Standing::of(&record.judged, self.now, told));
         standing.awaited(declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for))
@@ -205,8 +207,8 @@ pub(super) fn judge(
     let mut news = BTreeSet::new();
     for view in views {
         let Some(Owner { health: Some(own), desired, .. }) = owners.get_mut(&view.owner) else { continue };
-        let is_own = view.proof && desired.objects.contains_key(key);
-        let is_news = if is_own { own.judge(key, live, by, before) } else { own.forget(key) };
+        let is_declared = desired.objects.contains_key(key);
+        let is_news = if is_declared { own.judge(key, live, by, before) } else { own.forget(key) };
         if is_news {
             news.insert(view.owner.clone());
         }

@@ -158,8 +158,8 @@ impl OwnHealth {
         self.kinds.get(&(key.group.clone(), key.kind.clone())).copied()
     }
 
-    /// Judges a live object that is the owner's; whether that is news. `shared`: what was seen of it before, as the rules
-    /// that hold for all judge it; `same`: this version of it.
+    /// Judges a live object that the owner declares and has a view of; whether that is news. `shared`: what was seen of it
+    /// before, as the rules that hold for all judge it; `same`: this version of it.
     pub(super) fn judge(
         &mut self,
         key: &ObjectKey,
@@ -195,6 +195,11 @@ impl OwnHealth {
     /// What the CRD of its kind declares may contradict what a rule of its own said, and is not known yet.
     pub(super) fn is_unread(&self, key: &ObjectKey) -> bool {
         self.verdicts.get(key).is_some_and(|(_, judged)| judged.unread)
+    }
+
+    /// A rule of its own has judged the object.
+    pub(super) fn has_judged(&self, key: &ObjectKey) -> bool {
+        self.verdicts.contains_key(key)
     }
 
     /// A rule of its own is about the object, and has not judged it as it is now.

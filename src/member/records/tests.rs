@@ -599,3 +599,23 @@ fn an_owner_that_comes_with_rules_is_not_judged_by_others_until_its_objects_are_
     assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::List(records.mark())), [target()]);
     assert_eq!(records.health(&owner(), &key()).unwrap().0, HealthStatus::Current);
 }
+
+#[test]
+fn what_somebody_has_taken_the_marks_off_is_judged_by_its_owners_rules_all_the_same() {
+    let bare = || {
+        let mut live = live(12, "fast", true);
+        live.json["metadata"]["managedFields"] = json!([]);
+        live
+    };
+    // Of a member that has just been listed too: what knew it before is gone.
+    for (records, before) in [(applied(), true), (records(), false)] {
+        records.judge_by(&owner(), rules("has(metadata.labels.none)"));
+        if before {
+            records.fold(&gvk(), live(11, "fast", true), Source::Watch);
+        }
+        records.fold(&gvk(), bare(), Source::Watch);
+        assert!(!records.is_applied_for(&key(), &owner()), "nothing proves it");
+        assert_eq!(records.health(&owner(), &key()).unwrap().0, HealthStatus::InProgress);
+        assert!(!records.opens(&owner(), &key()));
+    }
+}
