@@ -83,9 +83,13 @@ pub(super) fn is_given_up(hub: &Hub, cluster: &str) -> bool {
     })
 }
 
-/// The VidraResource targets the member.
-pub(super) fn selects(hub: &Hub, resource: &VidraResource, member: &Arc<MemberCluster>) -> bool {
-    !select(hub, resource, std::slice::from_ref(member)).targets.is_empty()
+/// The namespace in the member that a VidraResource delivers to; `None`: it does not target the member.
+pub(super) fn destination(
+    hub: &Hub,
+    resource: &VidraResource,
+    member: &Arc<MemberCluster>,
+) -> Option<String> {
+    select(hub, resource, std::slice::from_ref(member)).targets.into_values().next()
 }
 
 /// How a target ends, as its VidraResource and its MemberCluster have it now: where the member leaves, or does not allow the

@@ -230,6 +230,39 @@ fn what_a_resource_that_is_held_declares_stays_until_it_may_have_it() {
     });
 }
 
+/// The revision is the same in both namespaces.
+#[test]
+fn what_a_namespace_that_is_held_brings_back_is_not_pruned_by_the_one_before_it() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        take(&world, json!({"removalGuard": "0", "pruneDelay": "10s"})).await;
+        let (first, second) = (world.ns.clone(), format!("{}-b", world.ns));
+        let manifest = config_map("settings", "one");
+        let within = async |clusters: &[&str], namespace: &str| {
+            let targets = json!([{"clusterNames": clusters, "namespace": namespace}]);
+            world.deliver_with("shop", &manifest, json!({"targets": targets})).await;
+        };
+        within(&["berlin", "tokyo"], &first).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&first, "settings"));
+        let before = alice.live(&settings).await;
+        within(&["berlin", "tokyo"], &second).await;
+        alice.when(&At::config_map(&second, "settings"), "made", says("one")).await;
+        within(&["berlin"], &first).await;
+        world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        let waits = |status: &vidra_api::VidraTargetStatus| {
+            status.removing.as_ref().is_some_and(|one| one.reason == "HandingOver" && one.objects == 1)
+        };
+        world.target_when("shop", "berlin", "keeps what is to come back", waits).await;
+        within(&["berlin", "tokyo"], &first).await;
+        alice.gone(&At::config_map(&second, "settings")).await;
+        world.ready("shop").await;
+        assert_eq!(uid(&alice.live(&settings).await), uid(&before), "it was deleted and made again");
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
 fn secret(name: &str) -> String {
     object(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}))
 }

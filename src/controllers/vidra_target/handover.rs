@@ -20,7 +20,7 @@ use super::{
     requeue::{Requeue, Retry},
 };
 use crate::{
-    controllers::{intent::selects, revoke},
+    controllers::{intent::destination, revoke},
     hub::{inventory, revisions::Parsed},
     member::{
         claims::Claim,
@@ -175,17 +175,17 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
     let unrendered = resources.iter().filter_map(|resource| {
         let key = target_of(ctx, &resource.name_any());
         // A target that goes was asked whether it is wanted.
-        if (leaves && key == *ctx.key)
-            || resource.metadata.deletion_timestamp.is_some()
-            || !selects(ctx.hub, resource, &member)
-        {
+        if (leaves && key == *ctx.key) || resource.metadata.deletion_timestamp.is_some() {
             return None;
         }
+        let namespace = destination(ctx.hub, resource, &member)?;
         let revision = ctx.hub.revision_of(&key.resource_key(), resource);
         let has = |revision: &str| {
             let target = ctx.hub.catalog.target(&key).filter(|target| is_present(target));
-            target.is_some_and(|target| *target.spec.revision == *revision)
-                && session.claims.is_known(&key, revision)
+            // A change of the selection alone makes no other revision, and may be held as well.
+            target.is_some_and(|target| {
+                *target.spec.revision == *revision && target.spec.namespace == namespace
+            }) && session.claims.is_known(&key, revision)
         };
         (!revision.as_deref().is_some_and(has))
             .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref())))
