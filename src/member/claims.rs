@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
+use vidra_api::VidraTargetSpec;
 use vidra_core::{directives::ApplyMode, object::ObjectKey};
 
 use crate::{desired::Desired, workqueue::TargetKey};
@@ -17,14 +18,29 @@ pub enum Claim {
     Unknown,
 }
 
+/// What a claim was made for: the same revision declares other objects in another namespace.
+#[derive(Debug)]
+struct Noted {
+    revision: Box<str>,
+    namespace: Box<str>,
+    claim: Claim,
+}
+
+impl Noted {
+    fn is_of(&self, spec: &VidraTargetSpec) -> bool {
+        *self.revision == *spec.revision && *self.namespace == *spec.namespace
+    }
+}
+
 /// The claims of one member's targets.
 #[derive(Debug, Default)]
-pub struct Claims(Mutex<BTreeMap<TargetKey, (Box<str>, Claim)>>);
+pub struct Claims(Mutex<BTreeMap<TargetKey, Noted>>);
 
 impl Claims {
-    /// A target that is to be there has this revision.
-    pub fn note(&self, target: &TargetKey, revision: &str, claim: Claim) {
-        self.0.lock().insert(target.clone(), (revision.into(), claim));
+    /// A target that is to be there has this revision, in this namespace.
+    pub fn note(&self, target: &TargetKey, spec: &VidraTargetSpec, claim: Claim) {
+        let (revision, namespace) = (spec.revision.as_str().into(), spec.namespace.as_str().into());
+        self.0.lock().insert(target.clone(), Noted { revision, namespace, claim });
     }
 
     /// How many targets have told what they declare.
@@ -42,16 +58,16 @@ impl Claims {
         self.0.lock().remove(target);
     }
 
-    /// What the target declares with this revision is known, or known not to be.
-    pub fn is_noted(&self, target: &TargetKey, revision: &str) -> bool {
-        self.0.lock().get(target).is_some_and(|(noted, _)| **noted == *revision)
+    /// What the target declares as it is now is known, or known not to be.
+    pub fn is_noted(&self, target: &TargetKey, spec: &VidraTargetSpec) -> bool {
+        self.0.lock().get(target).is_some_and(|noted| noted.is_of(spec))
     }
 
-    /// What the target declares with this revision is known.
-    pub fn is_known(&self, target: &TargetKey, revision: &str) -> bool {
+    /// What the target declares as it is now is known.
+    pub fn is_known(&self, target: &TargetKey, spec: &VidraTargetSpec) -> bool {
         let all = self.0.lock();
-        let noted = all.get(target).filter(|(noted, _)| **noted == *revision);
-        noted.is_some_and(|(_, claim)| matches!(claim, Claim::Objects(_)))
+        let noted = all.get(target).filter(|noted| noted.is_of(spec));
+        noted.is_some_and(|noted| matches!(noted.claim, Claim::Objects(_)))
     }
 
     /// The other VidraResources of the same namespace that declare the object for as long as it stands there; `holds` tells
@@ -66,7 +82,7 @@ impl Claims {
         let others = all
             .iter()
             .filter(|(target, _)| target.namespace == own.namespace && target.resource != own.resource);
-        let claimants = others.filter(|(target, (_, claim))| match claim {
+        let claimants = others.filter(|(target, noted)| match &noted.claim {
             Claim::Objects(desired) => match desired.wants.get(object) {
                 Some(want) => want.directives.apply != ApplyMode::IfAbsent,
                 None => desired.declares(object),
@@ -79,6 +95,7 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use vidra_core::{
         manifest::Place,
         object::Gvk,
@@ -102,7 +119,16 @@ mod tests {
         let (first, second) =
             (TargetKey::new("team", "first", "berlin"), TargetKey::new("team", "second", "berlin"));
         let claims = Claims::default();
-        claims.note(&second, "r", Claim::Objects(Arc::new(desired)));
+        let spec = |namespace: &str| {
+            let spec = json!({"resource": "second", "cluster": "berlin", "desired": "Present", "revision": "r",
+                "namespace": namespace, "suspend": false, "reconcile": {}, "generation": 1});
+            serde_json::from_value::<VidraTargetSpec>(spec).unwrap()
+        };
+        claims.note(&second, &spec("shop"), Claim::Objects(Arc::new(desired)));
+        for (namespace, is_known) in [("shop", true), ("elsewhere", false)] {
+            assert_eq!(claims.is_noted(&second, &spec(namespace)), is_known, "{namespace}");
+            assert_eq!(claims.is_known(&second, &spec(namespace)), is_known, "{namespace}");
+        }
         let other = Gvk::new("example.org", "v1", "Gadget");
         // Whether its kind is in namespaces nobody knows.
         for (gvk, namespace, name, is_claimed) in [

@@ -38,7 +38,7 @@ pub(in crate::controllers) type Undeclared = BTreeMap<ObjectKey, Instant>;
 /// Tells the member's other targets what this one declares there.
 pub(super) fn claim(ctx: &Context<'_>, claim: Claim) {
     if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
-        session.claims.note(ctx.key, &ctx.target.spec.revision, claim);
+        session.claims.note(ctx.key, &ctx.target.spec, claim);
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn disclaim(ctx: &Context<'_>) {
 /// A suspended target declares what it declared.
 pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
     let Some(session) = ctx.hub.session(&ctx.key.cluster) else { return };
-    if session.claims.is_noted(ctx.key, &ctx.target.spec.revision) {
+    if session.claims.is_noted(ctx.key, &ctx.target.spec) {
         return;
     }
     let declared = match session.state() {
@@ -163,7 +163,7 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
         key.namespace == ctx.key.namespace
             && key.resource != ctx.key.resource
             && is_present(target)
-            && !session.claims.is_noted(key, &target.spec.revision)
+            && !session.claims.is_noted(key, &target.spec)
     });
     let silent = silent.next().map(|(key, _)| key.resource.clone());
     let silent = silent.or_else(|| ctx.hub.catalog.unread_owner(ctx.key)).map(|name| (*name).into());
@@ -184,8 +184,10 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
             let target = ctx.hub.catalog.target(&key).filter(|target| is_present(target));
             // A change of the selection alone makes no other revision, and may be held as well.
             target.is_some_and(|target| {
-                *target.spec.revision == *revision && target.spec.namespace == namespace
-            }) && session.claims.is_known(&key, revision)
+                *target.spec.revision == *revision
+                    && target.spec.namespace == namespace
+                    && session.claims.is_known(&key, &target.spec)
+            })
         };
         (!revision.as_deref().is_some_and(has))
             .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref())))
