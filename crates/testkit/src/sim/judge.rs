@@ -59,8 +59,8 @@ pub struct Judge {
     untraceable: BTreeSet<String>,
     /// Which uid a life of the hub has read last at a path of a member, and when.
     read: BTreeMap<ReadBy, (String, Instant)>,
-    /// When the calls on the hub that write statuses began.
-    begun: BTreeMap<u64, Instant>,
+    /// When the calls began that write statuses on the hub, or anything in a member: by cluster and number.
+    begun: BTreeMap<(Arc<str>, u64), Instant>,
     /// When a life last wrote an object's status, by the object's uid.
     statuses: BTreeMap<(Arc<str>, String), (Instant, bool)>,
     /// Writes that land later than their life may answer for: cluster and number.
@@ -153,6 +153,13 @@ impl Judge {
     /// What was declared at any instant since then may be what the hub goes by.
     fn sight(&self, now: Instant, most: Duration) -> Instant {
         self.sight_of(HUB, now, most)
+    }
+
+    /// What was declared at any instant since then may be what this call goes by: where its cluster hangs, it was sent long
+    /// before it has its effect.
+    fn sight_of_call(&self, call: &Call, now: Instant) -> Instant {
+        let sent = self.begun.get(&(call.cluster.clone(), call.index)).copied().unwrap_or(now);
+        self.sight(now, SIGHT).min(sent.checked_sub(SIGHT).unwrap_or(sent))
     }
 
     /// What was so in this cluster at any instant since then may be what the hub goes by, or has told.
@@ -257,14 +264,15 @@ impl Judge {
             self.index.works_since = Some(since);
         }
         // A MemberCluster's is not held back.
-        if call.subresource == "status" && is_write(call) && call.resource != "memberclusters" {
-            self.begun.insert(call.index, now);
+        let is_status = call.subresource == "status" && call.resource != "memberclusters";
+        if is_write(call) && (is_status || &*call.cluster != HUB) {
+            self.begun.insert((call.cluster.clone(), call.index), now);
         }
     }
 
     /// A status was written: who else writes it comes between.
     fn judge_writer(&mut self, call: &Call, changed: &Changed) {
-        let Some(begun) = self.begun.remove(&call.index) else { return };
+        let Some(begun) = self.begun.remove(&(call.cluster.clone(), call.index)) else { return };
         marks::note("rule:writer");
         let of = changed.after().unwrap_or_default();
         let key = (call.user.clone(), uid(&of).to_owned());

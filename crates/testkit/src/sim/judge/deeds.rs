@@ -118,7 +118,7 @@ impl Judge {
         (old, new): (Option<&Value>, &Value),
         now: Instant,
     ) {
-        let (name, then) = (key.join("/"), self.sight(now, SIGHT));
+        let (name, then) = (key.join("/"), self.sight_of_call(call, now));
         let mut wrong = Vec::new();
         if self.index.declared.has_rested(resource, &key[0], then) {
             wrong.push(format!("{call}: {name} was written for {resource}, which is not allowed there"));
@@ -279,7 +279,7 @@ impl Judge {
             wrong.push("without proof".to_owned());
         }
         wrong.extend(self.heedless(call, old, now));
-        let then = self.sight(now, SIGHT);
+        let then = self.sight_of_call(call, now);
         let owners = owners_of(old);
         let remakes = self.index.may_be_made_again(key) || self.is_made_again_while_held(key);
         if remakes {

@@ -153,7 +153,7 @@ impl Judge {
         let Target { resource, cluster, .. } = self.index.targets.get(name)?;
         let seen = self.seen.get(&(call.user.clone(), name.clone())).copied().unwrap_or_default();
         let mut wrong = None;
-        for aim in self.index.aims_since(resource, cluster, (self.sight(now, SIGHT), seen)) {
+        for aim in self.index.aims_since(resource, cluster, (self.sight_of_call(call, now), seen)) {
             if aim.spec["desired"] != "Present" {
                 return None;
             }

@@ -14,7 +14,7 @@ use vidra_api::{
     names::{HubId, OwnerHash, target_name},
 };
 
-use super::{Judge, SIGHT, appliers, deeds::content, labelled, owner_of, uid};
+use super::{Judge, appliers, deeds::content, labelled, owner_of, uid};
 use crate::sim::{
     declared::{Past, since},
     doc::Doc,
@@ -169,8 +169,11 @@ impl Judge {
         // What this life has told of it has seen.
         let target = target_name(resource, &key[0]);
         let seen = self.seen.get(&(call.user.clone(), target)).copied().unwrap_or_default();
-        let aims: Vec<Aim> =
-            self.index.aims_since(resource, &key[0], (self.sight(now, SIGHT), seen)).cloned().collect();
+        let aims: Vec<Aim> = self
+            .index
+            .aims_since(resource, &key[0], (self.sight_of_call(call, now), seen))
+            .cloned()
+            .collect();
         if let Some(what) = self.held_back(call, resource, &key, &aims, (old.as_deref(), new), now) {
             self.breaches.push(format!("{call}: {} {what}", key.join("/")));
         }
