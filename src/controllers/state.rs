@@ -147,6 +147,11 @@ impl ControllerState {
         due
     }
 
+    /// The values of this key's status change all the time, and are written rarely.
+    pub(super) fn has_busy_values(&self, key: &Key) -> bool {
+        self.of(key).is_some_and(|state| state.throttle.has_busy_values())
+    }
+
     /// What is remembered of a VidraTarget, if anything is.
     pub(super) fn target(&self, key: &TargetKey) -> Option<&TargetState> {
         self.targets.get(key)

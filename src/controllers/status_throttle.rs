@@ -1,7 +1,7 @@
 //! When a status of one object is written: at most once a second, the last one always. The one place that decides that, for
 //! VidraResources and VidraTargets.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 use vidra_core::mutants::{self, Mutant};
@@ -13,6 +13,13 @@ const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(1);
 /// A status of which only what came back from a member is news is written so long after the last at the earliest.
 const BETWEEN_VALUES: Duration = Duration::from_secs(10);
+
+/// Of a target whose values alone were written so often within [`BUSY_WITHIN`], they are written so long after the last.
+const BETWEEN_BUSY_VALUES: Duration = Duration::from_secs(600);
+/// See [`BETWEEN_BUSY_VALUES`].
+const BUSY_FROM: usize = 6;
+/// See [`BETWEEN_BUSY_VALUES`]. Values that did not change for so long after they were written are busy no more.
+const BUSY_WITHIN: Duration = Duration::from_secs(100);
 
 /// Statuses of which only values are news begin so long after one another, of all targets together.
 const BETWEEN_TURNS: Duration = Duration::from_millis(100);
@@ -55,6 +62,53 @@ pub(super) struct StatusThrottle {
     deferred: bool,
     /// The turn of values that wait for it.
     turn: Option<Instant>,
+    values: ValuePace,
+}
+
+/// Whether the values of one object change all the time: nobody reads them every ten seconds, and the hub's API has other
+/// work.
+#[derive(Debug, Default, PartialEq)]
+struct ValuePace {
+    /// When values alone were written last, the newest at the end.
+    written: VecDeque<Instant>,
+    /// Since when others wait.
+    waits: Option<Instant>,
+    /// What is due now are values alone.
+    due: bool,
+    busy: bool,
+}
+
+impl ValuePace {
+    /// Values changed, if nothing else waits already; `sent`: when the status was written last.
+    fn note_change(&mut self, sent: Option<Instant>, now: Instant) {
+        let since = *self.waits.get_or_insert(now);
+        if sent.is_none_or(|sent| since.saturating_duration_since(sent) > BUSY_WITHIN) {
+            self.busy = false;
+            self.written.clear();
+        }
+    }
+
+    /// How far apart they are written.
+    fn distance(&self) -> Duration {
+        if self.busy && !mutants::is(Mutant::BusyValuesWritten) {
+            BETWEEN_BUSY_VALUES
+        } else {
+            BETWEEN_VALUES
+        }
+    }
+
+    fn note_sent(&mut self, now: Instant) {
+        self.waits = None;
+        if !std::mem::take(&mut self.due) {
+            return;
+        }
+        self.written.push_back(now);
+        if self.written.len() > BUSY_FROM {
+            self.written.pop_front();
+        }
+        let first = self.written.front().filter(|_| self.written.len() == BUSY_FROM);
+        self.busy |= first.is_some_and(|first| now.duration_since(*first) <= BUSY_WITHIN);
+    }
 }
 
 /// The turns of statuses of which only values are news: members whose values all change at once leave the hub's API to
@@ -90,7 +144,8 @@ impl StatusThrottle {
             }
             News::Values => {
                 self.settling = None;
-                let rest = self.sent.and_then(|sent| rest_of(BETWEEN_VALUES, sent, now));
+                self.values.note_change(self.sent, now);
+                let rest = self.sent.and_then(|sent| rest_of(self.values.distance(), sent, now));
                 if let Some(rest) = rest.filter(|_| !mutants::is(Mutant::ValuesAtOnce)) {
                     return Due::In(rest);
                 }
@@ -107,7 +162,13 @@ impl StatusThrottle {
             return Due::In(rest);
         }
         self.passing = news == News::Passing;
+        self.values.due = news == News::Values;
         Due::Now
+    }
+
+    /// Its values change all the time, and are written rarely.
+    pub(super) fn has_busy_values(&self) -> bool {
+        self.values.busy
     }
 
     /// One that was due was sent, and answered or given up. It may have waited for its turn among the calls to the hub's
@@ -115,6 +176,7 @@ impl StatusThrottle {
     pub(super) fn sent(&mut self, now: Instant) {
         self.sent = Some(now);
         self.settling = None;
+        self.values.note_sent(now);
         self.keep_turn(now);
     }
 
@@ -213,6 +275,35 @@ mod tests {
         // What waited before is over, and values are no end of what passes.
         decides(&[(0, Lasting, Now), (1000, Passing, In(ms(1000))), (1100, Values, In(ms(8900)))]);
         decides(&[(0, Passing, In(ms(1000))), (1000, Passing, Now), (1500, Values, In(ms(9500)))]);
+    }
+
+    #[test]
+    fn values_that_change_all_the_time_are_written_every_ten_minutes_until_they_rest() {
+        let (mut throttle, mut turns, start) =
+            (StatusThrottle::default(), ValueTurns::default(), Instant::now());
+        let mut written = Vec::new();
+        let mut second = |throttle: &mut StatusThrottle, second: u64, news| {
+            let now = start + Duration::from_secs(second);
+            let due = throttle.due(news, now, &mut turns);
+            if due == Now {
+                throttle.sent(now);
+                written.push(second);
+            }
+            due
+        };
+        for at in 0..2000 {
+            second(&mut throttle, at, Values);
+        }
+        assert!(throttle.has_busy_values());
+        // What stands is written at once, and they go along.
+        assert_eq!(second(&mut throttle, 2000, Lasting), Now);
+        assert_eq!(second(&mut throttle, 2001, Values), In(ms(599_000)));
+        // They rest for longer than a hundred seconds behind the last.
+        assert_eq!(second(&mut throttle, 2600, Values), Now);
+        assert_eq!(second(&mut throttle, 2702, Values), Now);
+        assert!(!throttle.has_busy_values());
+        assert_eq!(second(&mut throttle, 2703, Values), In(ms(9000)));
+        assert_eq!(written, [0, 10, 20, 30, 40, 50, 650, 1250, 1850, 2000, 2600, 2702]);
     }
 
     #[test]

@@ -80,7 +80,10 @@ async fn read(
     let name = format!("{}.{}", resource.plural, resource.group);
     let declared = match session.call(token, "get", about, api.get(&name)).await {
         Ok(crd) => KindFacts::of_crd(&crd.json, &gvk.version),
-        Err(error) if error.class == Class::Withdrawn || error.is_transient() => return Err(error),
+        // Any other answer, as of a gateway or to credentials that do not count for a moment, says nothing of it.
+        Err(error) if error.class != Class::Forbidden && !error.is_gone(&crds.group, &crds.plural, &name) => {
+            return Err(error);
+        }
         Err(error) => {
             tracing::debug!(cluster = %session.cluster, kind = %gvk, %error, "what its CRD declares cannot be read");
             KindFacts::default()

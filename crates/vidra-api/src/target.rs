@@ -302,7 +302,7 @@ pub struct VidraTargetStatus {
     /// What spec.statusFeedback of the VidraResource asks for, as the member had it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<Feedback>,
-    /// When feedback was current last, while the hub cannot look. Unset: it is current.
+    /// When feedback was current last, while the hub cannot look or writes it rarely. Unset: it is current.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub feedback_at: Option<Time>,

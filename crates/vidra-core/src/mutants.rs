@@ -312,6 +312,8 @@ pub enum Mutant {
     OwnNamespaceTakes,
     /// Values alone are written as soon as anything else.
     ValuesAtOnce,
+    /// Values that change all the time are written as often as others.
+    BusyValuesWritten,
     /// Of a Secret comes back what is asked for.
     SecretsComeBack,
     /// Expressions see what is in a Secret.
@@ -339,7 +341,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 141] = [
+    pub const GUARDS: [Mutant; 142] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -478,6 +480,7 @@ impl Mutant {
         Mutant::DeliveredRulesCount,
         Mutant::OwnNamespaceTakes,
         Mutant::ValuesAtOnce,
+        Mutant::BusyValuesWritten,
         Mutant::SecretsComeBack,
         Mutant::SecretsSeen,
         Mutant::FeedbackUnbounded,

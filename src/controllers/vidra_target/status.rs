@@ -117,6 +117,10 @@ pub(super) async fn publish(
         log_ready(Some(&before.conditions), &status.conditions);
         tell(ctx, before, &status);
         status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
+        if status.feedback.is_some() && ctx.hub.state.lock().has_busy_values(&queue_key) {
+            // They are other ones in a moment, and stand for minutes.
+            status.feedback_at.get_or_insert(facts.now);
+        }
         write_status(ctx, target, status).await?;
         ctx.hub.state.lock().change_target(ctx.key, |state| {
             state.made = false;

@@ -31,8 +31,8 @@ struct Known {
     kinds: Arc<Kinds>,
     /// What CRDs declare, as far as they were read.
     declared: BTreeMap<Gvk, Arc<KindFacts>>,
-    /// When reading what a CRD declares failed first.
-    failed: BTreeMap<Gvk, Instant>,
+    /// When reading what a CRD declares failed first, of failures that are no further apart than [`READ_WITHIN`], and last.
+    failed: BTreeMap<Gvk, (Instant, Instant)>,
 }
 
 /// How long reading what a CRD declares is tried: as long as a status is waited for where nobody says otherwise.
@@ -70,8 +70,8 @@ impl MemberFacts {
     /// Reading it has failed; whether it has for so long that the CRD counts as one that declares nothing.
     pub fn gives_up(&self, gvk: &Gvk) -> bool {
         let mut known = self.known.lock();
-        let since = *known.failed.entry(gvk.clone()).or_insert_with(Instant::now);
-        since.elapsed() >= READ_WITHIN
+        let now = Instant::now();
+        has_failed_for_long(known.failed.entry(gvk.clone()).or_insert((now, now)), now)
     }
 
     /// It is another cluster.
@@ -192,6 +192,15 @@ impl Circumstances {
     }
 }
 
+/// It has failed again; since when it has, and when it did last: where nobody has tried for long, that begins again.
+fn has_failed_for_long((since, last): &mut (Instant, Instant), now: Instant) -> bool {
+    if now.duration_since(*last) > READ_WITHIN {
+        *since = now;
+    }
+    *last = now;
+    now.duration_since(*since) >= READ_WITHIN
+}
+
 /// `metadata.generation`; 0 where there is none.
 pub(super) fn generation(live: &Value) -> u32 {
     let generation = live["metadata"]["generation"].as_u64().unwrap_or_default();
@@ -200,4 +209,21 @@ pub(super) fn generation(live: &Value) -> u32 {
 
 fn time_of(text: Option<&str>) -> Option<Timestamp> {
     text?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_long_ago_and_was_not_tried_since_has_not_failed_for_long() {
+        let start = Instant::now();
+        let mut failed = (start, start);
+        for (seconds, for_long) in
+            [(0, false), (61, false), (183, false), (213, false), (243, true), (400, false)]
+        {
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(has_failed_for_long(&mut failed, now), for_long, "{seconds} s");
+        }
+    }
 }

@@ -9,7 +9,11 @@ use testkit::world::{At, Who};
 use vidra_api::TargetState;
 
 use super::{scenario, started::with_namespace};
-use crate::{config_map, says};
+use crate::{
+    config_map, config_map_in,
+    health::{GADGET, in_wave},
+    says,
+};
 
 const CODES: [u16; 9] = [401, 403, 404, 409, 410, 413, 422, 429, 503];
 
@@ -117,6 +121,46 @@ fn a_gateways_json_in_place_of_a_list_or_a_discovery_makes_nothing_empty() {
             assert!(left["metadata"]["deletionTimestamp"].is_null(), "it is not empty: {left}");
             alice.delete(&At::of(&namespace)).await;
             world.end().await;
+        });
+    }
+}
+
+#[test]
+fn an_answer_of_something_else_in_place_of_a_crd_opens_no_wave_and_is_not_remembered() {
+    for answer in [Fault::NotFound("namespaces", "nowhere"), Fault::Unauthorized] {
+        scenario(async |world| {
+            world.register(&["berlin"]).await;
+            let alice = world.alice("berlin").await;
+            let mut crd = GADGET.crd();
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"] =
+                json!({"observedGeneration": {"type": "integer"}});
+            let crd = alice.create(crd).await;
+            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            let fault = answer.clone();
+            berlin.set_fault(Arc::new(move |call: &Call| {
+                let is_hubs = &*call.user == Who::VidraHub.name() && call.verb == Verb::Get;
+                match is_hubs && call.resource == "customresourcedefinitions" {
+                    true => fault.clone(),
+                    false => Fault::None,
+                }
+            }));
+            let late = At::config_map(&world.ns, "late");
+            let manifest = in_wave(GADGET.one("one"), 1) + &in_wave(config_map_in("", "late", "one"), 2);
+            world.deliver("shop", &["berlin"], &manifest).await;
+            let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+            assert!(message.contains("what its CRD declares yet"), "{answer:?}: {message}");
+            berlin.clear_fault();
+            world.reconcile_now("shop", "1").await;
+            let awaits = |status: &vidra_api::VidraTargetStatus| {
+                status.message.as_ref().is_some_and(|message| message.contains("and it has none yet"))
+            };
+            world.target_when("shop", "berlin", "a first status is awaited", awaits).await;
+            assert!(alice.get(&late).await.is_none(), "{answer:?}");
+            GADGET.set(&world, &alice, "one", json!({"observedGeneration": 1})).await;
+            alice.when(&late, "the next wave", says("one")).await;
+            world.ready("shop").await;
+            world.end().await;
+            alice.delete(&At::of(&crd)).await;
         });
     }
 }

@@ -74,6 +74,8 @@ pub struct Target {
     pub message: String,
     /// What it tells of its objects' values.
     pub feedback: Value,
+    /// They are told with the time when they were so.
+    pub is_feedback_old: bool,
 }
 
 /// What a VidraTarget is to bring to its member.
@@ -144,6 +146,8 @@ pub struct Index {
     began: Option<Instant>,
     /// Targets that have said Ready, with the revision.
     were_ready: BTreeSet<(String, String)>,
+    /// The same of the change that was taken last: what it says it had not said before.
+    just_ready: Option<(String, String)>,
     /// When the hub has last raised the generation of an object of which health is judged, and the status that it had then.
     raised: BTreeMap<Key, (Instant, Value)>,
 }
@@ -161,6 +165,7 @@ impl Index {
     /// Takes a change in.
     pub fn take(&mut self, cluster: &str, changed: &Changed, now: Instant) {
         self.began.get_or_insert(now);
+        self.were_ready.extend(self.just_ready.take());
         match (cluster, changed.plural.as_str()) {
             ("hub", "vidratargets") => self.target(changed, now),
             ("hub", "vidrainventories") => self.inventory(changed),
@@ -207,6 +212,7 @@ impl Index {
             failed_before: None,
             message: text(&status["message"]),
             feedback: status["feedback"].clone(),
+            is_feedback_old: !status["feedbackAt"].is_null(),
         };
         let aim = Aim {
             revision: target.revision.clone(),
@@ -236,7 +242,7 @@ impl Index {
         if status["state"] == "Ready" {
             let spoken = self.spoken.get(&of_spec(&status["observedGeneration"])).cloned();
             let (namespace, inputs) = spoken.unwrap_or_default();
-            self.were_ready.insert((name.clone(), text(&status["revision"])));
+            self.just_ready = Some((name.clone(), text(&status["revision"])));
             target.ready = Some(Claim { revision: text(&status["revision"]), namespace, inputs });
         }
         let keeps = self.keeps(&target, spec);

@@ -60,7 +60,7 @@ impl Judge {
             let rests = declared.tells_rest(&target.resource)
                 || declared.is_revoked(&target.resource, &target.cluster);
             let is_seen = !matches!(&*target.state, "Unknown" | "Suspended");
-            target.present && target.is_current && is_seen && asks && !rests
+            target.present && target.is_current && is_seen && asks && !rests && !target.is_feedback_old
         };
         let mut wrong = Vec::new();
         for target in self.index.targets.values().filter(is_told) {
