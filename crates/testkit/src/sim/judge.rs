@@ -98,6 +98,8 @@ pub struct Judge {
     words: BTreeSet<(String, String)>,
     /// Members in which a group does not answer, since when.
     silent: BTreeMap<String, Instant>,
+    /// When VidraTargets last lost a status by which nothing was delivered whole.
+    unsaid: BTreeMap<String, Instant>,
     /// Of which generation of a VidraTarget a life has last told.
     seen: BTreeMap<(Arc<str>, String), i64>,
 }

@@ -104,6 +104,11 @@ impl Judge {
             self.seen.retain(|(_, target), _| *target != name);
         }
         let revision = |of: Option<Arc<Value>>| of.is_some_and(|of| of["status"]["revision"].is_string());
+        let says =
+            |of: Option<Arc<Value>>| of.is_some_and(|of| !of["status"]["observedGeneration"].is_null());
+        if says(changed.before()) && !revision(changed.before()) && !says(changed.after()) {
+            self.unsaid.insert(name.clone(), now);
+        }
         let goes = |of: &Arc<Value>| of["spec"]["desired"] != "Present";
         let went = changed.before().filter(|of| changed.after().is_none() && goes(of));
         if (went.is_some() || revision(changed.before()) && !revision(changed.after()))
@@ -169,11 +174,8 @@ impl Judge {
         // What this life has told of it has seen.
         let target = target_name(resource, &key[0]);
         let seen = self.seen.get(&(call.user.clone(), target)).copied().unwrap_or_default();
-        let aims: Vec<Aim> = self
-            .index
-            .aims_since(resource, &key[0], (self.sight_of_call(call, now), seen))
-            .cloned()
-            .collect();
+        let then = self.sight_of_call(call, now);
+        let aims: Vec<Aim> = self.index.aims_since(resource, &key[0], (then, seen)).cloned().collect();
         if let Some(what) = self.held_back(call, resource, &key, &aims, (old.as_deref(), new), now) {
             self.breaches.push(format!("{call}: {} {what}", key.join("/")));
         }
@@ -187,7 +189,7 @@ impl Judge {
         let early = self
             .too_early(resource, &key, (old.as_deref(), new), (&aims, &bodies), now)
             .filter(|_| !lands_late);
-        let wrong = self.not_left(resource, &key, (old.as_deref(), new), &bodies, &said);
+        let wrong = self.not_left(resource, &key, (old.as_deref(), new), (&bodies, &said), then);
         let wrong = wrong.into_iter().chain(early);
         self.breaches.extend(wrong.map(|what| format!("{call}: {} {what}: {old:?}", key.join("/"))));
         self.deliveries.put(&key, resource, now, Delivered::These(bodies));
@@ -240,14 +242,19 @@ impl Judge {
         docs.is_none_or(|docs| docs.iter().any(|doc| doc.key(cluster, namespace) == *key && is_so(doc)))
     }
 
+    /// Did the target lose a status since then by which nothing was delivered whole? The hub may still go by it.
+    fn went_unsaid(&self, resource: &str, key: &Key, then: Instant) -> bool {
+        self.unsaid.get(&target_name(resource, &key[0])).is_some_and(|at| *at >= then)
+    }
+
     /// What of this object was to be left as it was, and is not.
     fn not_left(
         &self,
         resource: &str,
         key: &Key,
         (old, new): (Option<&Value>, &Value),
-        bodies: &[Value],
-        said: &[&Value],
+        (bodies, said): (&[Value], &[&Value]),
+        then: Instant,
     ) -> Option<String> {
         let Some((at, Delivered::These(before))) = self.deliveries.last(key, resource) else { return None };
         let changes = old.is_none_or(|old| content(old) != content(new) || !labelled(old));
@@ -255,7 +262,8 @@ impl Judge {
         let again = before.len() == 1
             && before == bodies
             && self.was_always_meant(resource, key, *at)
-            && self.was_delivered(resource, key, (!shown).then_some(bodies));
+            && self.was_delivered(resource, key, (!shown).then_some(bodies))
+            && (shown || !self.went_unsaid(resource, key, then));
         // An inventory that was lost tells of nothing that is not seen.
         let seen = old.is_some_and(labelled) || !self.is_forgetful(&key[0]);
         if again && !changes {

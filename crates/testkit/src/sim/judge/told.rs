@@ -20,8 +20,8 @@ use crate::sim::{
     vary::are_readable,
 };
 
-/// What needs a person, as far as the hub knows, is tried again within this.
-const RETRIES_WITHIN: Duration = Duration::from_secs(310);
+/// What needs a person, as far as the hub knows, is tried again within this: five minutes, spread by a tenth.
+const RETRIES_WITHIN: Duration = Duration::from_secs(335);
 
 /// Reasons of calls that pass: the first such failure is tried again within half a minute, and by now has gone through.
 const PASSES: [&str; 13] = [
@@ -254,8 +254,8 @@ impl Judge {
             (_, "NamespaceTerminating") if wanted.keys().any(|key| ends(&namespace_of(key))) => true,
             ("Failed", "Forbidden" | "ServerError") if backs_off(target, now) => true,
             (_, reason) if PASSES.contains(&reason) => !retries,
-            // Nobody tells of the other hub's leaving either.
-            (_, "OwnedByOtherHub") if self.was_the_other_hubs(&wanted, retries, now) => true,
+            // Nobody tells of the other hub's leaving either, or of the end of what bears no label.
+            _ if self.was_in_the_way(target, &wanted, retries, now) => true,
             (
                 _,
                 "AlreadyExists" | "ExistingDiffers" | "NotOurs" | "ControlledByOther" | "OwnedByOtherHub",
@@ -351,12 +351,29 @@ impl Judge {
         what.collect()
     }
 
-    /// Something of what a target is to bring was the other hub's, if it is not now, since the last try: where nothing is tried
-    /// again, that was an interval ago.
-    fn was_the_other_hubs(&self, wanted: &BTreeMap<Key, Doc>, retries: bool, now: Instant) -> bool {
+    /// What it was refused for was in its way, if it is not now, since the last try: where nothing is tried again, that was an
+    /// interval ago. What bears another hub's label or none no watch shows.
+    fn was_in_the_way(
+        &self,
+        target: &Target,
+        wanted: &BTreeMap<Key, Doc>,
+        retries: bool,
+        now: Instant,
+    ) -> bool {
         let within = if retries { RETRIES_WITHIN } else { RETRIES_WITHIN * 2 };
         let then = now.checked_sub(within).unwrap_or(now);
-        wanted.keys().any(|key| self.index.was_ever(key, then, |live| bears(live, OTHER_ID)))
+        let is_named = |key: &Key| target.message.split([' ', '/']).any(|word| word == key[4]);
+        let is_gone = |key: &Key| self.index.live(key).is_none() && is_named(key);
+        let was_bare = |key: &Key| self.index.was_ever(key, then, |live| !labelled(live));
+        match target.reason.as_str() {
+            "OwnedByOtherHub" => {
+                wanted.keys().any(|key| self.index.was_ever(key, then, |live| bears(live, OTHER_ID)))
+            }
+            "AlreadyExists" | "ExistingDiffers" | "ControlledByOther" => {
+                wanted.keys().any(|key| is_gone(key) && was_bare(key))
+            }
+            _ => false,
+        }
     }
 
     /// What is declared bears the label of the other hub, with just these values or with others, and nobody says so.
