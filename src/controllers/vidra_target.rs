@@ -120,8 +120,9 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
             // Others wait for its first look, which does not come while the namespace is not allowed.
             cannot_look(ctx);
         }
-        own_health::judge_at_rest(ctx);
         claim_at_rest(ctx).await;
+        // Of an owner that is known by then.
+        own_health::judge_at_rest(ctx);
         return publish_unseen(ctx, rests).await;
     }
     if let Some(chunk) = ctx.hub.catalog.unread_inventory(ctx.key) {

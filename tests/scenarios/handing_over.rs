@@ -278,6 +278,25 @@ async fn suspended(world: &World, name: &str) {
 }
 
 #[test]
+fn what_a_suspended_resource_has_dropped_is_taken_over_after_a_restart() {
+    scenario(async |mut world| {
+        let (alice, at, before) = to_move(&world).await;
+        take(&world, json!({"pruneDelay": "1h"})).await;
+        world.deliver("first", &["berlin"], &config_map("first", "one")).await;
+        world.resource_says("first", "Removing", "True", "PruneDelayed").await;
+        suspended(&world, "first").await;
+        world.restart_hub().await;
+        world.deliver("second", &["berlin"], &config_map("moved", "two")).await;
+        world.ready("second").await;
+        assert!(says("two")(&alice.live(&at).await));
+        world.hub.merge(&world.resource_at("first"), suspend(false)).await;
+        is_the_seconds(&world, &alice, &before).await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn what_a_suspended_resource_applied_is_left_to_it_though_nobody_watches_its_kind() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;

@@ -56,10 +56,17 @@ pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
         return;
     }
     let declared = match session.state() {
-        State::Open(_) => desired_state(ctx, &session).await.map(|(desired, _)| Claim::Objects(desired)),
+        State::Open(_) => desired_state(ctx, &session).await,
         _ => return,
     };
-    claim(ctx, declared.unwrap_or(Claim::Unknown));
+    let Ok((desired, _)) = declared else { return claim(ctx, Claim::Unknown) };
+    if is_present(ctx.target) {
+        // Whoever takes over an object has to know that this one does not declare it any more.
+        let (owner, tuning) = (ctx.owner(false), ctx.hub.tuning.now());
+        let sparing = desired.sparing(&ctx.target.spec.drift, &tuning.autoscalers).unwrap_or_default();
+        session.records.declare(owner.hash, owner.since, ctx.key.clone(), desired.clone(), sparing);
+    }
+    claim(ctx, Claim::Objects(desired));
 }
 
 /// What of these objects, which are declared no more, is not to be removed now, or is another one's.
