@@ -15,7 +15,13 @@ use serde::{
 };
 use vidra_core::drift::{About, Does};
 
-use super::{live::Live, session::Session, token::Token};
+use vidra_core::uid::Uid;
+
+use super::{
+    live::Live,
+    session::{Session, is_proper_uid},
+    token::Token,
+};
 use crate::{
     base::error::CallError,
     wire::{Wire, is_name, pages::Pages},
@@ -34,6 +40,7 @@ pub struct Listed {
     pub name: String,
     /// `metadata.namespace`.
     pub namespace: String,
+    uid: String,
     deletion_timestamp: Option<IgnoredAny>,
     /// `metadata.ownerReferences`.
     owner_references: First<OwnerReference>,
@@ -120,7 +127,8 @@ impl Listed {
         let managers = self.managed_fields.entries.iter().map(|entry| {
             size_of::<Entry>() + entry.manager.len() + entry.operation.len() + entry.subresource.len()
         });
-        size_of::<Self>() + self.name.len() + self.namespace.len() + owners.chain(managers).sum::<usize>()
+        let names = self.name.len() + self.namespace.len() + self.uid.len();
+        size_of::<Self>() + names + owners.chain(managers).sum::<usize>()
     }
 
     /// It has a deletionTimestamp.
@@ -135,10 +143,18 @@ impl Listed {
 
     /// This manager applied it, or may have: not all managers are read.
     pub fn may_be_applied_by(&self, manager: &str) -> bool {
-        self.managed_fields.is_cut
-            || self.managed_fields.entries.iter().any(|entry| {
-                entry.manager == manager && entry.operation == "Apply" && entry.subresource.is_empty()
-            })
+        self.managed_fields.is_cut || self.is_applied_by(manager)
+    }
+
+    /// Its uid, where this manager surely applied it and an inventory can hold that; else empty.
+    pub fn uid_applied_by(&self, manager: &str) -> Uid {
+        let is_known = self.is_applied_by(manager) && is_proper_uid(&self.uid);
+        if is_known { self.uid.as_str().into() } else { Uid::default() }
+    }
+
+    fn is_applied_by(&self, manager: &str) -> bool {
+        let applies = |entry: &Entry| entry.operation == "Apply" && entry.subresource.is_empty();
+        self.managed_fields.entries.iter().any(|entry| entry.manager == manager && applies(entry))
     }
 }
 

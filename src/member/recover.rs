@@ -43,8 +43,9 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
                 );
                 continue;
             }
-            // Without uid: only our own Apply entry will prove it ours.
-            inventory.entry(key).or_insert_with(|| Held::intended(&gvk.version));
+            // Its removal may wait for long, and its Apply entry be gone by then: so its uid is written down.
+            let uid = found.uid_applied_by(&owner.manager);
+            inventory.entry(key).or_insert_with(|| Held { uid, ..Held::intended(&gvk.version) });
         }
     }
     // What is not there is forgotten: it must be the cluster that is meant that has said so.

@@ -804,10 +804,14 @@ fn plausible(kinds: Kinds) -> Result<Kinds, CallError> {
     Err(CallError { class: Class::Server, message })
 }
 
+/// An object's uid as API servers give them out.
+pub(super) fn is_proper_uid(uid: &str) -> bool {
+    (1..=UID_MAX).contains(&uid.len()) && uid.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// What kube-system's uid must look like to say which cluster it is.
 fn proper_uid(uid: String) -> Result<String, CallError> {
-    let is_proper = (1..=UID_MAX).contains(&uid.len()) && uid.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_proper || mutants::is(Mutant::AnyUid) {
+    if is_proper_uid(&uid) || mutants::is(Mutant::AnyUid) {
         return Ok(uid);
     }
     let message = format!("its Namespace kube-system has no proper uid (1 to {UID_MAX} visible characters)");

@@ -254,6 +254,26 @@ fn what_goes_while_a_lost_inventory_is_found_again_stands_in_it_no_more() {
     });
 }
 
+#[test]
+fn what_is_found_of_a_lost_inventory_is_known_by_its_uid_when_its_managed_fields_are_reset() {
+    scenario(async |mut world| {
+        let members = delivered(&world).await;
+        world.stop_hub().await;
+        lose(&world, "VidraInventory").await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin", "tokyo"]}], "prune": false});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.start_hub().await;
+        for ((alice, _), name) in members.iter().zip(["berlin", "tokyo"]) {
+            inventoried(&world, "shop", name, 2).await;
+            let more = At::config_map(&world.ns, "more");
+            alice.merge(&more, json!({"metadata": {"managedFields": [{}]}})).await;
+        }
+        world.remove("shop").await;
+        all_is_clean(&world, &members).await;
+        world.end().await;
+    });
+}
+
 /// VidraTargets as a restore brings them back: without their statuses.
 async fn lose_statuses(world: &World) {
     for mut target in world.hub.list(&world.target_at("", "")).await {

@@ -6,7 +6,7 @@ use vidra_api::VidraTarget;
 use vidra_core::{
     object::ObjectKey,
     owner::Owner,
-    plan::{self, Held, Inventory},
+    plan::{self, Inventory},
     status::{Delivery, Reason},
 };
 
@@ -101,10 +101,10 @@ fn tells_delivery(target: &VidraTarget) -> bool {
     status.is_some_and(|status| status.objects > 0 || status.revision.is_some())
 }
 
-/// Puts what was found beside what is written; it has no uid, so our own Apply entry has to prove it.
+/// Puts what was found beside what is written.
 pub(super) fn with_found(mut held: Inventory, found: Inventory) -> Inventory {
     for (key, entry) in found {
-        held.entry(key).or_insert_with(|| Held::intended(&entry.version));
+        held.entry(key).or_insert(entry);
     }
     held
 }
