@@ -107,6 +107,37 @@ fn as_many_members_as_the_resource_says_may_be_unreachable_while_it_is_ready() {
     });
 }
 
+/// The revision is the same in both namespaces.
+#[test]
+fn a_member_that_is_unreachable_and_had_it_in_another_namespace_is_not_excused() {
+    scenario(async |world| {
+        let all = ["berlin", "tokyo", "austin"];
+        world.register(&all).await;
+        let within = |namespace: &str| {
+            json!({"targets": [{"clusterNames": all, "namespace": namespace}],
+                "readiness": {"maxUnreachable": 1}})
+        };
+        let (manifest, second) = (config_map("settings", "one"), format!("{}-b", world.ns));
+        world.deliver_with("shop", &manifest, within(&world.ns)).await;
+        world.ready("shop").await;
+        let frozen = world.freeze("austin");
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        world.ready("shop").await;
+
+        world.deliver_with("shop", &manifest, within(&second)).await;
+        for name in ["berlin", "tokyo"] {
+            let alice = world.alice(name).await;
+            alice.when(&At::config_map(&second, "settings"), "there", says("one")).await;
+            world.target_is("shop", name, TargetState::Ready, "Ready").await;
+        }
+        world.target_is("shop", "austin", TargetState::Unknown, "MemberUnreachable").await;
+        world.resource_says("shop", "Ready", "False", "MembersUnreachable").await;
+        drop(frozen);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 fn shop(ns: &str) -> String {
     let web = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},

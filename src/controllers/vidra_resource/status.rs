@@ -177,7 +177,8 @@ fn status_view(cluster: &str, target: &VidraTarget) -> TargetView {
         reason: status.reason.filter(|_| current).map(StatusReason::from),
         message: status.message.filter(|_| current),
         revision: status.revision,
-        ready_revision: status.ready_revision,
+        // The same revision in another namespace, or with other inputs of overrides, is something else.
+        ready_revision: status.ready_revision.filter(|_| target.is_delivered()),
         since: status.since,
         leaving: target.spec.desired != DesiredState::Present,
         objects: status.objects,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use vidra_api::{Progress, TargetState, Time};
+use vidra_api::{Progress, TargetState, Time, VidraTargetStatus};
 
 use super::{
     reason::Reason,
@@ -15,19 +15,32 @@ use crate::duration::told;
 ///
 /// While the member is out of reach, or calls fail, nobody can get healthy in the hub's eyes: the time counts
 /// again after it.
-pub(super) fn next(before: Option<&Progress>, facts: &TargetFacts<'_>) -> Option<Progress> {
+pub(super) fn next(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Option<Progress> {
     let waits = match &facts.delivery {
         Delivery::Applied => facts.unready.is_waited_for() && !facts.leaving,
         Delivery::Waiting { .. } => !facts.leaving,
         _ => false,
     };
     let wave = facts.awaited.filter(|_| waits)?;
-    let same = before.filter(|before| before.revision == facts.revision && before.wave == wave);
+    let known = before.progress.as_ref().filter(|_| !is_moved(before, facts));
+    let same = known.filter(|known| known.revision == facts.revision && known.wave == wave);
     Some(same.cloned().unwrap_or_else(|| Progress {
         revision: facts.revision.to_owned(),
         wave,
         since: Some(facts.now.clone()),
     }))
+}
+
+/// This is the first that is told of a spec in which the revision that was applied whole is for another namespace, or with
+/// other inputs: something else is waited for.
+fn is_moved(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> bool {
+    let is_other = |namespace: &String| {
+        (namespace.as_str(), before.overrides.as_ref(), before.recalls)
+            != (facts.namespace, facts.overrides, facts.recalls)
+    };
+    before.observed_generation != Some(facts.generation)
+        && before.revision.as_deref() == Some(facts.revision)
+        && before.namespace.as_ref().is_some_and(is_other)
 }
 
 /// State, reason and message of a target that has waited for too long. What has failed already says so itself.
@@ -58,7 +71,7 @@ pub fn left(progress: &Progress, timeout: Duration, now: &Time) -> Option<Durati
 
 #[cfg(test)]
 mod tests {
-    use vidra_api::{VidraTargetStatus, condition::STALLED, find};
+    use vidra_api::{OverrideInputs, condition::STALLED, find};
 
     use super::*;
     use crate::health::HealthStatus;
@@ -118,6 +131,32 @@ mod tests {
         assert_eq!(other.state, Some(TargetState::Waiting));
         let over = target_status(&other, &TargetFacts { revision: "r2", ..facts(waiting(), None, 1560) });
         assert_eq!(over.reason.as_deref(), Some("HealthCheckTimeout"));
+    }
+
+    #[test]
+    fn what_was_applied_whole_elsewhere_or_with_other_inputs_says_nothing_of_the_time_that_it_takes_now() {
+        let late = |second| facts(Delivery::Applied, Some(HealthStatus::InProgress), second);
+        let first = target_status(&VidraTargetStatus::default(), &late(1000));
+        let over = target_status(&first, &late(1300));
+        assert_eq!(over.reason.as_deref(), Some("HealthCheckTimeout"));
+        let inputs = OverrideInputs::default();
+        let now = |case: usize, second: i64| {
+            let same = TargetFacts { generation: 4, ..late(second) };
+            match case {
+                0 => TargetFacts { namespace: "elsewhere", ..same },
+                1 => TargetFacts { overrides: Some(&inputs), ..same },
+                2 => TargetFacts { namespace: "elsewhere", delivery: waiting(), ..same },
+                _ => same,
+            }
+        };
+        for (case, begins) in [true, true, true, false].into_iter().enumerate() {
+            let facts = |second| now(case, second);
+            let status = target_status(&over, &facts(1301));
+            let is_late = |status: &VidraTargetStatus| status.reason.as_deref() == Some("HealthCheckTimeout");
+            assert_eq!(is_late(&status), !begins, "{status:?}");
+            assert_eq!(target_status(&status, &facts(1302)), status, "nothing moves by itself");
+            assert!(is_late(&target_status(&status, &facts(1602))), "but the time ends");
+        }
     }
 
     #[test]

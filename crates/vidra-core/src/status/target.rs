@@ -129,7 +129,7 @@ pub struct TargetFacts<'a> {
 /// Makes the status that follows `before`.
 pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> VidraTargetStatus {
     let mut status = before.clone();
-    status.progress = progress::next(before.progress.as_ref(), facts);
+    status.progress = progress::next(before, facts);
     let (state, reason, message) = match progress::late(status.progress.as_ref(), facts) {
         Some(late) => late,
         None => state(facts),
