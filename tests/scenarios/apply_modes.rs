@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, wait_for};
 use vidra_api::{DriftState, TargetState};
 
-use crate::{config_map, config_map_in, object, says, scenario, told, uid};
+use crate::{config_map, config_map_in, health::GADGET, object, says, scenario, told, uid};
 
 pub fn annotated(mut declared: Value, annotations: &[(&str, &str)]) -> String {
     for (name, value) in annotations {
@@ -105,6 +105,28 @@ fn an_object_of_somebody_elses_where_one_is_wanted_if_there_is_none_holds_no_wav
         world.ready("shop").await;
         assert!(says("alice's")(&alice.live(&At::config_map(&world.ns, "theirs")).await));
         world.end().await;
+    });
+}
+
+#[test]
+fn another_resources_object_where_one_is_wanted_if_there_is_none_counts_whatever_its_health() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let theirs = object(&GADGET.crd()) + &object(&GADGET.one("one"));
+        world.deliver("other", &["berlin"], &theirs).await;
+        alice.when(&GADGET.at(&world, "one"), "there", |_| true).await;
+        let down = json!({"conditions": [{"type": "Ready", "status": "False"}]});
+        GADGET.set(&world, &alice, "one", down).await;
+        world.target_is("other", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let first = [("apply", "IfAbsent"), ("wave", "-1")];
+        let manifest = annotated(GADGET.one("one"), &first) + &config_map("after", "one");
+        world.deliver("shop", &["berlin"], &manifest).await;
+        alice.when(&At::config_map(&world.ns, "after"), "made", says("one")).await;
+        world.ready("shop").await;
+        world.target_is("other", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
     });
 }
 

@@ -5,6 +5,7 @@ use std::{mem, time::Duration};
 
 use vidra_api::{Change, RemovingObjects};
 use vidra_core::{
+    directives::ApplyMode,
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Action, Effect, Inventory, Plan, Wait, Why, is_settled},
@@ -74,9 +75,15 @@ fn gates(plan: &Plan) -> impl Iterator<Item = &Effect> {
 /// What waits for an object may go on: it is seen to be well, or no watch shows it and a read has found it there.
 fn is_there(scope: &Scope<'_>, inventory: &Inventory, key: &ObjectKey) -> bool {
     let Scope { session, owner, desired, .. } = *scope;
-    let found =
-        || desired.wants.get(key).zip(inventory.get(key)).is_some_and(|(want, held)| is_settled(want, held));
-    session.records.opens(&owner.hash, key) || session.records.uid(key).is_none() && found()
+    let want = desired.wants.get(key);
+    let found = || want.zip(inventory.get(key)).is_some_and(|(want, held)| is_settled(want, held));
+    // Somebody else's is there however it is, where one is wanted only if there is none.
+    let is_anothers = || {
+        want.is_some_and(|want| want.directives.apply == ApplyMode::IfAbsent)
+            && !session.records.is_applied_for(key, &owner.hash)
+    };
+    let is_unseen = session.records.uid(key).is_none();
+    session.records.opens(&owner.hash, key) || (is_unseen || is_anothers()) && found()
 }
 
 /// Tells what a reconcile came to: what was done by `plan`, and what became of the inventory.

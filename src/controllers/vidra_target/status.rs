@@ -6,7 +6,7 @@ use vidra_api::{
     Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, target::DesiredState,
 };
 use vidra_core::{
-    directives::WaitFor,
+    directives::{ApplyMode, WaitFor},
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::Inventory,
@@ -238,10 +238,16 @@ fn healths(
     let (mut unproven, mut unproved) = (Some(Unproven::default()), BTreeMap::new());
     let wait_for =
         |key| desired.objects.get(key).map_or(WaitFor::Health, |declared| declared.directives.wait_for);
+    let is_absent =
+        |key| desired.objects.get(key).is_some_and(|one| one.directives.apply == ApplyMode::IfAbsent);
     let causes = cause::known(ctx);
     let mut ends: Option<Duration> = None;
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
         _ if status.drift.gone.contains(key) => unready.add_left(key),
+        // Somebody else's, where one is wanted only if there is none: how it is is their matter.
+        Some(seen) if !seen.proof && settled.all.contains(key) && is_absent(key) => {
+            drop(unproved.insert(key.clone(), seen.uid.clone()));
+        }
         Some(seen) => {
             ends = ends.into_iter().chain(seen.ends).min();
             unproven = unproven.take().filter(|_| seen.unproven.is_some());

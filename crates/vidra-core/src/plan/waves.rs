@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use vidra_api::DriftPolicy;
 
-use super::{Action, Decision, Effect, Held, Plan, PlanInput, Row, Wait, Want, Why, decide};
+use super::{Action, Decision, Effect, Held, Live, Plan, PlanInput, Row, Wait, Want, Why, decide};
 use crate::{
     beside::Beside,
     directives::ApplyMode,
@@ -153,11 +153,18 @@ impl Row<'_> {
     fn is_settled(&self) -> bool {
         self.held.is_some_and(|held| is_settled(self.want, held))
     }
+
+    /// Somebody else's, where one is wanted only if there is none: that it is there is all that was asked for.
+    fn is_anothers(&self) -> bool {
+        let is_own = |live: &Live| live.proof || self.held.is_some_and(|held| held.uid == live.uid);
+        let is_absent = self.want.directives.apply == ApplyMode::IfAbsent;
+        is_absent && self.is_settled() && self.live.is_some_and(|live| !is_own(live))
+    }
 }
 
 fn is_current(row: &Row<'_>, input: &PlanInput<'_>) -> bool {
     match row.live {
-        Some(live) => live.current,
+        Some(live) => live.current || row.is_anothers(),
         // Drift that is left as it is holds nothing back.
         None if input.policy.drift != DriftPolicy::Correct => true,
         None => row.is_settled(),

@@ -181,6 +181,21 @@ fn an_object_that_is_wanted_where_there_is_none_is_made_and_never_changed() {
 }
 
 #[test]
+fn anothers_object_where_one_is_wanted_if_there_is_none_holds_no_wave_back_however_it_is() {
+    let state = mode(in_wave(State::default(), "ConfigMap", "a", -1), ApplyMode::IfAbsent);
+    let state = settled(in_wave(state, "ConfigMap", "b", 0), "", "h");
+    let of = |uid: &str, proof: bool, held: &str| {
+        let mut live = sick(uid, "h");
+        (live.proof, live.shared) = (proof, true);
+        let state = settled(state.clone(), held, "h").live("ConfigMap", "a", live);
+        acted(&state.plan(Presence::Present))
+    };
+    assert_eq!(of("theirs", false, ""), [["b"]]);
+    assert_eq!(of("theirs", false, "u"), [["b"]]);
+    assert!(of("u", false, "u").is_empty(), "our own counts by its health");
+}
+
+#[test]
 fn an_object_that_is_applied_once_is_applied_for_each_content_and_never_again() {
     let base = || mode(State::default().want("ConfigMap", "a", "h1"), ApplyMode::Once);
     assert_eq!(*only(&base().plan(Presence::Present)), Action::Create);
