@@ -114,6 +114,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     if spec.desired == DesiredState::Forgotten {
         return forget(ctx).await;
     }
+    own_health::hand_over(ctx);
     let intent = confirm(ctx.hub, ctx.key, spec);
     if let Some(rests) = at_rest(ctx, intent) {
         if intent == Intent::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
@@ -122,7 +123,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
         }
         claim_at_rest(ctx).await;
         // Of an owner that is known by then.
-        own_health::judge_at_rest(ctx);
+        own_health::hand_over(ctx);
         return publish_unseen(ctx, rests).await;
     }
     if let Some(chunk) = ctx.hub.catalog.unread_inventory(ctx.key) {

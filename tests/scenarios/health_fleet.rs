@@ -273,6 +273,45 @@ fn own_rules_that_were_edited_while_the_member_was_suspended_judge_what_changed_
 }
 
 #[test]
+fn own_rules_that_came_with_an_override_that_fails_judge_what_changes_until_it_is_corrected() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let spec = |rules: Value, overrides: Value| {
+            json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": rules,
+                "overrides": overrides})
+        };
+        let first = object(&GADGET.crd()) + &in_wave(GADGET.one("one"), 1);
+        world.deliver_with("shop", &first, spec(json!([]), json!([]))).await;
+        alice.when(&GADGET.at(&world, "one"), "there", |_| true).await;
+        let ready =
+            |status: &str| json!({"phase": "Down", "conditions": [{"type": "Ready", "status": status}]});
+        GADGET.set(&world, &alice, "one", ready("False")).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let rules = json!([{"apiVersion": "health.example.com", "current": UP}]);
+        let region = json!([{"target": {"kind": "ConfigMap"},
+            "set": [{"path": ".data.key", "expression": "cluster.labels['region']"}]}]);
+        world.deliver_with("shop", &waves("one"), spec(rules, region)).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "OverrideFailed").await;
+        // Well by what all kinds say of themselves, not by the rules that there are by now.
+        let enough = world.passes() + 1;
+        GADGET.set(&world, &alice, "one", ready("True")).await;
+        world.when_passes(enough).await;
+
+        let labels = json!({"metadata": {"labels": {"region": "eu"}}});
+        world.hub.merge(&world.member_at("berlin"), labels).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let late = At::config_map(&world.ns, "late");
+        assert!(alice.get(&late).await.is_none(), "no rule that counts has called it well");
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        alice.when(&late, "the next wave", says("eu")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
 fn an_object_whose_marks_are_taken_off_is_judged_by_the_own_rules_all_the_same() {
     scenario(async |world| {
         world.register(&["berlin"]).await;

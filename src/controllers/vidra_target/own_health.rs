@@ -18,9 +18,9 @@ use crate::{
 /// Objects are listed at most so often because rules have changed.
 const LISTS_REST: Duration = Duration::from_secs(30);
 
-/// Hands over the rules of a target that is left as it is: what changes meanwhile is judged by them, or a wave that was
-/// to wait would open by older ones once it goes on.
-pub(super) fn judge_at_rest(ctx: &Context<'_>) {
+/// Hands over the rules of a target that is known, whatever becomes of it now: where it is left as it is, or cannot be
+/// rendered, what changes meanwhile is judged by them, or a wave that was to wait would open by older ones once it goes on.
+pub(super) fn hand_over(ctx: &Context<'_>) {
     let Some(session) = ctx.hub.session(&ctx.key.cluster) else { return };
     let owner = ctx.owner_hash(ctx.key);
     session.records.judge_by(&owner, rules(ctx, &session, &owner));

@@ -168,7 +168,9 @@ impl OwnHealth {
         (shared, same): (Option<&Assessment>, bool),
     ) -> bool {
         let Some(says) = self.says(key) else { return self.forget(key) };
-        let before = self.verdicts.get(key).map(|(_, judged)| judged).or(shared.filter(|_| self.inherits));
+        // Where nothing was seen of it before, the verdict is of another one of its name.
+        let known = self.verdicts.get(key).map(|(_, judged)| judged).filter(|_| shared.is_some());
+        let before = known.or(shared.filter(|_| self.inherits));
         let now = Assessment::of(live, &all.with(self.rules.clone()), by).after(before, same);
         let is_news = before.is_none_or(|before| now.is_news(before));
         self.verdicts.insert(key.clone(), (says, now));

@@ -66,6 +66,8 @@ impl Owner {
             let before = (self.health.take().map(|own| *own), self.is_known);
             self.health = Some(Box::new(OwnHealth::new(rules, all, &self.desired, before)));
         }
+        // Whatever comes next, it was judged by these before.
+        self.is_known = true;
     }
 
     /// Takes its rules of feedback.

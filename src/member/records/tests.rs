@@ -619,3 +619,23 @@ fn what_somebody_has_taken_the_marks_off_is_judged_by_its_owners_rules_all_the_s
         assert!(!records.opens(&owner(), &key()));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_judged_of_an_object_by_own_rules_says_nothing_of_another_of_its_name() {
+    let written = json!([{"apiVersion": "v1", "kind": "ConfigMap", "failed": "data.mode == 'slow'",
+        "current": "has(metadata.name)"}]);
+    let rules = own::read(&serde_json::from_value::<Vec<_>>(written).unwrap(), &Rules::default()).0;
+    let records = records();
+    records.judge_by(&owner(), Arc::new(rules));
+    let health = || records.health(&owner(), &key()).unwrap().0;
+    records.fold(&gvk(), live(11, "slow", true), Source::Watch);
+    assert_eq!(health(), HealthStatus::InProgress, "it may recover");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert_eq!(health(), HealthStatus::Failed);
+    records.fold(&gvk(), live(12, "slow", true), Source::Watch);
+    assert_eq!(health(), HealthStatus::Failed);
+    let mut other = live(13, "slow", true).json;
+    other["metadata"]["uid"] = "u2".into();
+    records.fold(&gvk(), other.into(), Source::Watch);
+    assert_eq!(health(), HealthStatus::InProgress, "so may that one");
+}
