@@ -310,6 +310,8 @@ pub enum Mutant {
     DeliveredRulesCount,
     /// A VidraResource may write into the hub's own namespace.
     OwnNamespaceTakes,
+    /// What could not be read is gone.
+    UnreadIsGone,
     /// Values alone are written as soon as anything else.
     ValuesAtOnce,
     /// Values that change all the time are written as often as others.
@@ -341,7 +343,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 142] = [
+    pub const GUARDS: [Mutant; 143] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -479,6 +481,7 @@ impl Mutant {
         Mutant::UnusableTakesReady,
         Mutant::DeliveredRulesCount,
         Mutant::OwnNamespaceTakes,
+        Mutant::UnreadIsGone,
         Mutant::ValuesAtOnce,
         Mutant::BusyValuesWritten,
         Mutant::SecretsComeBack,

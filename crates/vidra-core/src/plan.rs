@@ -173,7 +173,8 @@ pub struct PlanInput<'a> {
     pub complete: bool,
     /// Just what is asked for was applied whole before: what is missing since then is no news, and waits for no wave.
     pub delivered: bool,
-    /// It is time to look for what others have made where it is wanted only if there is none: no watch shows it.
+    /// It is time to look for what no watch shows: what others have made where it is wanted only if there is none, and
+    /// what is hidden.
     pub revisit: bool,
     /// The first wave with an object that cannot be planned, for its kind is not known or cannot be seen.
     pub unplannable: Option<i32>,

@@ -152,11 +152,12 @@ pub(super) struct DriftReport {
     pub(super) gone: BTreeSet<ObjectKey>,
 }
 
-/// Compares what was suspected once more, when everything was done.
+/// Compares what was suspected once more, when everything was done. `unread`: objects of which a read was to tell how they are,
+/// and did not.
 pub(super) fn find_drift(
     ctx: &Context<'_>,
     executor: &Executor<'_>,
-    suspects: &Suspects,
+    (suspects, unread): (&Suspects, &BTreeSet<ObjectKey>),
     inventory: &InventoryChange,
 ) -> DriftReport {
     let Executor { session, owner, desired, .. } = *executor;
@@ -164,8 +165,13 @@ pub(super) fn find_drift(
     let mut report = DriftReport::default();
     for (key, uid) in &suspects.0 {
         let Some(want) = desired.wants.get(key) else { continue };
+        let is_unseen = session.records.uid(key).is_none();
+        if is_unseen && unread.contains(key) && !mutants::is(Mutant::UnreadIsGone) {
+            // Gone, or out of sight.
+            continue;
+        }
         let Some(found) = session.records.found(&owner.hash, key, uid) else { continue };
-        if policy != DriftPolicy::Correct && session.records.uid(key).is_none() {
+        if policy != DriftPolicy::Correct && is_unseen {
             report.left.insert(key.clone());
         }
         if policy == DriftPolicy::Report && found.change == ChangeKind::Missing {

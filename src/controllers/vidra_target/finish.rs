@@ -100,7 +100,7 @@ pub(super) async fn finish(
         if execution.withdrawn || lost_a_kind(session, desired, execution.delivery.as_ref()).await {
             return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
         }
-        let drift = find_drift(ctx, executor, &plan.suspects, &change);
+        let drift = find_drift(ctx, executor, (&plan.suspects, &execution.unverified), &change);
         conclude_drift(ctx, executor, &plan.causes, &execution, &drift);
         let effects = &plan.effects;
         let unmarked = gates(effects).find(|effect| loses_marks(scope, effect));

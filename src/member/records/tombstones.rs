@@ -55,7 +55,7 @@ impl Tombstone {
     pub(super) fn plan_view(&self, owner: &OwnerHash) -> plan::Vanished {
         let view = self.views.iter().find(|view| view.owner == *owner);
         let applied = view.and_then(View::applied).map(|(hash, _)| hash);
-        plan::Vanished { applied, told: self.is_told() }
+        plan::Vanished { applied, told: self.is_told(), hidden: self.is_hidden() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use memkube::{Call, Cluster, Fault, Verb, WatchFault};
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
-use vidra_api::TargetState;
+use vidra_api::{ChangeKind, TargetState, VidraTargetStatus};
 
 use super::scenario;
 use crate::{config_map, says, settings::set};
@@ -279,6 +279,62 @@ fn a_watch_that_cannot_be_opened_counts_for_nothing_until_it_can() {
         alice.when(&settings, "repaired", says("one")).await;
         tokio::time::sleep(Duration::from_secs(300)).await;
         assert_eq!(lists(&world, &mark), 0, "its watch tells");
+        world.end().await;
+    });
+}
+
+/// A ConfigMap is delivered under Report, and somebody has taken the hub's label off it.
+async fn hidden(world: &World) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"},
+        "reconcile": {"interval": "1m"}});
+    world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+}
+
+async fn hide(alice: &Access, at: &At) {
+    alice.merge(at, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+}
+
+/// Waits until this alone is told of the ConfigMap.
+async fn is_told(world: &World, change: ChangeKind) -> VidraTargetStatus {
+    let is = |status: &VidraTargetStatus| status.changes.iter().map(|one| one.change).eq([change]);
+    world.target_when("shop", "berlin", &format!("{change:?}"), is).await.status.unwrap()
+}
+
+#[test]
+fn what_is_out_of_sight_is_not_told_to_be_gone_while_it_cannot_be_read() {
+    scenario(async |world| {
+        let (alice, settings) = hidden(&world).await;
+        berlin(&world).set_fault(Arc::new(|call: &Call| match is_of_maps(call) && call.verb == Verb::Get {
+            true => Fault::Status(500, "InternalError"),
+            false => Fault::None,
+        }));
+        hide(&alice, &settings).await;
+        let failed = |status: &VidraTargetStatus| status.state == Some(TargetState::Failed);
+        let status = world.target_when("shop", "berlin", "a look fails", failed).await.status.unwrap();
+        assert_eq!((&status.changes[..], &status.unready[..]), (&[][..], &[][..]), "nobody knows");
+        berlin(&world).clear_fault();
+        let status = is_told(&world, ChangeKind::OwnershipLost).await;
+        assert_eq!(status.state, Some(TargetState::Ready));
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_deleted_out_of_sight_is_told_to_be_gone_by_the_next_verification() {
+    scenario(async |world| {
+        let (alice, settings) = hidden(&world).await;
+        hide(&alice, &settings).await;
+        is_told(&world, ChangeKind::OwnershipLost).await;
+        alice.delete(&settings).await;
+        hours(2).await;
+        let status = is_told(&world, ChangeKind::Missing).await;
+        assert_eq!(status.reason.as_deref(), Some("ObjectsMissing"), "no watch shows its end");
+        let mark = world.mark();
+        hours(10).await;
+        assert_eq!(world.requests_for(&settings, "berlin", &mark), [], "what is gone stays so");
         world.end().await;
     });
 }

@@ -15,6 +15,8 @@ pub struct Vanished {
     pub applied: Option<DeclaredHash>,
     /// A read has told what became of it, and nothing was seen since.
     pub told: bool,
+    /// That it is there, and hidden: no watch tells when it goes.
+    pub hidden: bool,
 }
 
 /// Whether an object stays as it is although it may have drifted. `applied` is the hash that it was applied as; where
@@ -51,8 +53,9 @@ pub(super) fn missing(key: &ObjectKey, want: &Want, held: &Held, input: &PlanInp
         // Unseen, so without evidence: whose fields they are is asked when they are refused.
         return Decision::Act(Action::Apply { uid: held.uid.clone(), why: Why::Missing, force: false });
     }
+    let stands = |vanished: &Vanished| vanished.told && !(input.revisit && vanished.hidden);
     match input.policy.drift {
-        DriftPolicy::Report if !vanished.is_some_and(|vanished| vanished.told) => {
+        DriftPolicy::Report if !vanished.is_some_and(stands) => {
             Decision::Act(Action::Look { uid: held.uid.clone() })
         }
         _ => Decision::Nothing,

@@ -122,9 +122,9 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
     let hash = Some(desired().objects[&key()].hash);
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
-    assert_eq!(told(&records), plan::Vanished { applied: hash, told: false });
+    assert_eq!(told(&records), plan::Vanished { applied: hash, ..plan::Vanished::default() });
     records.tell_gone(&key(), "u1");
-    assert_eq!(told(&records), plan::Vanished { applied: hash, told: true });
+    assert_eq!(told(&records), plan::Vanished { applied: hash, told: true, hidden: false });
     assert_eq!(found(&records), Some((ChangeKind::Missing, vec![])));
     // A list shows nothing new of it.
     records.listed(&gvk(), "", &BTreeSet::new(), (records.mark(), 0));

@@ -19,7 +19,7 @@ fn seen(change: impl Fn(&mut Live)) -> State {
 
 fn vanished(applied: Option<&str>, told: bool) -> State {
     let mut state = delivered();
-    let known = Vanished { applied: applied.map(hash), told };
+    let known = Vanished { applied: applied.map(hash), told, hidden: false };
     state.vanished.insert(key("ConfigMap", "a"), known);
     state
 }
@@ -54,6 +54,19 @@ fn report_looks_where_nobody_knows_and_writes_nothing() {
         let planned = plan.stages.iter().flatten().map(|effect| effect.action.clone()).next();
         assert_eq!((planned, plan.waits, plan.refusals), (action, vec![], vec![]), "{name}");
         assert!(under(DriftPolicy::Ignore, &state).is_empty(), "{name}: ignored");
+    }
+}
+
+#[test]
+fn what_is_hidden_is_looked_at_now_and_then_for_no_watch_shows_its_end() {
+    for (hidden, revisit) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut state = vanished(Some("h1"), true);
+        state.revisit = revisit;
+        state.vanished.values_mut().for_each(|known| known.hidden = hidden);
+        let plan = under(DriftPolicy::Report, &state);
+        let looks = plan.stages.iter().flatten().any(|effect| matches!(effect.action, Action::Look { .. }));
+        assert_eq!(looks, hidden && revisit, "{hidden}, {revisit}");
+        assert!(under(DriftPolicy::Ignore, &state).is_empty());
     }
 }
 
