@@ -39,6 +39,7 @@ use vidra_core::{
     feedback::{Extract, Rules as FeedbackRules, gather},
     health::{HealthStatus, rules::Rules},
     ignore::Sparing,
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan,
     render::Declared,
@@ -55,6 +56,7 @@ use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;
 
+use super::live::Live;
 use crate::{
     base::interner::Interned, config::health_rules::HealthRules, desired::Desired, workqueue::TargetKey,
 };
@@ -276,6 +278,11 @@ impl Records {
         self.inner.lock().takes(key, self.most)
     }
 
+    /// It is shown in another version than it is declared in, which tells nothing of it.
+    pub fn is_of_other_version(&self, gvk: &Gvk, key: &ObjectKey, live: &Live) -> bool {
+        self.inner.lock().owners.are_of_other_version(key, gvk, &live.json["metadata"])
+    }
+
     /// A point in the order of folds, to be taken before a list is asked for.
     pub fn mark(&self) -> u64 {
         self.inner.lock().folds
@@ -479,7 +486,8 @@ impl Records {
         let inner = self.inner.lock();
         let record = inner.objects.get(key).filter(|record| record.uid == *uid)?;
         let view = record.view_of(owner)?;
-        (!view.yields && record.resource_version > 0).then(|| record.resource_version.to_string())
+        let is_free = view.yields.map_or(mutants::is(Mutant::UnseenYieldsNothing), |yields| !yields);
+        (is_free && record.resource_version > 0).then(|| record.resource_version.to_string())
     }
 
     /// Whether an object only bears the label of this target, and is neither declared by it nor proved to be its own.

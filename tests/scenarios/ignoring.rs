@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, Mark, World};
-use vidra_api::{DriftState, VidraTargetStatus, find};
+use vidra_api::{DriftState, TargetState, VidraTargetStatus, find};
 
 use crate::{config_map, object, says, scenario, told, uid};
 
@@ -335,6 +335,60 @@ fn replicas_that_were_scaled_are_left_alone_and_those_that_were_edited_are_not()
         alice.scale(&at, 2).await;
         alice.when(&at, "as declared", replicas(0)).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn replicas_that_were_scaled_are_left_alone_by_the_revision_with_which_they_come_to_yield() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let drift = |yields: &str| json!({"policy": "Report", "yield": yields});
+        deliver(&world, "shop", &deployment("app:1", "side:1"), drift("None")).await;
+        world.ready("shop").await;
+        let (alice, at) = (world.alice("berlin").await, web(&world));
+        alice.scale(&at, 2).await;
+        world.target_when("shop", "berlin", "it is drift", |status| status.drifted == 1).await;
+        deliver(&world, "shop", &deployment("app:2", "side:1"), drift("Standard")).await;
+        alice.when(&at, "the new revision", is(APP, "app:2")).await;
+        assert_eq!(alice.live(&at).await["spec"]["replicas"], 2, "whose they are by now");
+        world.end().await;
+    });
+}
+
+/// What was seen of an object before anything was declared says nothing of who holds what is left to such.
+#[test]
+fn replicas_that_were_scaled_are_left_alone_where_another_resource_had_the_kind_listed_first() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let label = async |region: Value| {
+            let labels = json!({"metadata": {"labels": {"region": region}}});
+            world.hub.merge(&world.member_at("berlin"), labels).await;
+        };
+        label(json!("eu")).await;
+        let region = json!([{"target": {"kind": "Deployment"},
+            "set": [{"path": ".spec.template.metadata.labels.region", "expression": "cluster.labels['region']"}]}]);
+        let targets = json!([{"clusterNames": ["berlin"]}]);
+        let spec = json!({"targets": targets, "overrides": region});
+        world.deliver_with("shop", &deployment("app:1", "side:1"), spec).await;
+        let beside = deployment("app:1", "side:1").replace(r#""name":"web""#, r#""name":"beside""#);
+        deliver(&world, "other", &beside, json!({})).await;
+        world.ready("shop").await;
+        world.ready("other").await;
+        let (alice, at) = (world.alice("berlin").await, web(&world));
+        alice.scale(&at, 2).await;
+
+        // Nobody knows what it declares until its override finds its label again.
+        label(Value::Null).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "OverrideFailed").await;
+        world.restart_hub().await;
+        let beside = At::new("apps/v1", "Deployment", &world.ns, "beside");
+        set(&alice, &beside, APP, "evil:1".into()).await;
+        alice.when(&beside, "repaired", is(APP, "app:1")).await;
+        let labels = json!({"metadata": {"labels": {"region": "asia"}}});
+        world.hub.merge(&world.member_at("berlin"), labels).await;
+        alice.when(&at, "the new label's value", is("/spec/template/metadata/labels/region", "asia")).await;
+        assert_eq!(alice.live(&at).await["spec"]["replicas"], 2, "they were scaled");
         world.end().await;
     });
 }

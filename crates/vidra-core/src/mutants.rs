@@ -310,6 +310,10 @@ pub enum Mutant {
     DeliveredRulesCount,
     /// A VidraResource may write into the hub's own namespace.
     OwnNamespaceTakes,
+    /// What nobody has looked at is held by nobody to whom it yields.
+    UnseenYieldsNothing,
+    /// What is shown of an object in any version is compared.
+    AnyVersionTells,
     /// What could not be read is gone.
     UnreadIsGone,
     /// Values alone are written as soon as anything else.
@@ -343,7 +347,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 143] = [
+    pub const GUARDS: [Mutant; 145] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -481,6 +485,8 @@ impl Mutant {
         Mutant::UnusableTakesReady,
         Mutant::DeliveredRulesCount,
         Mutant::OwnNamespaceTakes,
+        Mutant::UnseenYieldsNothing,
+        Mutant::AnyVersionTells,
         Mutant::UnreadIsGone,
         Mutant::ValuesAtOnce,
         Mutant::BusyValuesWritten,

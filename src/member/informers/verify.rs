@@ -88,6 +88,10 @@ pub(super) async fn verify(
     let mut take = |text: &str, is_cut| match reader.listed(text, is_cut) {
         // A watch that tells of it is not behind, and neither is one whose records have no room for it.
         Item::Object(key, _) if !registry.records.takes(&key) => {}
+        // Another watch tells of it.
+        Item::Object(key, live) if registry.records.is_of_other_version(&place.gvk, &key, &live) => {
+            seen.insert(key);
+        }
         Item::Object(key, live) => {
             let version = live.resource_version().parse().unwrap_or(0);
             if registry.records.version(&key).is_none_or(|known| known < version) {

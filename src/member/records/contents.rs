@@ -31,7 +31,7 @@ use super::{
     tombstones::Tombstones,
     view::View,
 };
-use crate::workqueue::TargetKey;
+use crate::{member::live::Live, workqueue::TargetKey};
 
 /// See the module.
 #[derive(Default)]
@@ -52,6 +52,23 @@ impl Contents {
     /// An object is recorded, or has room: a declared one always.
     pub(super) fn takes(&self, key: &ObjectKey, most: usize) -> bool {
         self.objects.len() < most || self.objects.contains_key(key) || self.owners.is_declared(key)
+    }
+
+    /// What is folded now of a live object: nothing of what is shown in another version than it is declared in, and what a
+    /// watch or a list shows during a call waits for its end.
+    pub(super) fn admit(
+        &mut self,
+        key: &ObjectKey,
+        gvk: &Gvk,
+        live: Live,
+        source: Source<'_>,
+    ) -> Option<Live> {
+        let is_asked = matches!(source, Source::Answer(_) | Source::Read);
+        let is_foreign = !is_asked && self.owners.are_of_other_version(key, gvk, &live.json["metadata"]);
+        if is_foreign && !mutants::is(Mutant::AnyVersionTells) {
+            return None;
+        }
+        self.in_flight.defer(key, gvk, live, source)
     }
 
     /// Is the object recorded, and its record so?
@@ -112,6 +129,7 @@ impl Contents {
             for key in changed {
                 let views = self.objects.get_mut(key).map(|record| &mut record.views);
                 for view in views.into_iter().flatten().filter(|view| view.owner == owner) {
+                    view.yields = None;
                     // What was seen before anything was declared is compared yet.
                     if before.is_some() || matches!(view.base, Base::Known { .. } | Base::Apart { .. }) {
                         view.base.doubt();

@@ -39,7 +39,7 @@ impl Records {
         let mut judged = Assessment::of(&live.json, &rules, &by);
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let Some(live) = inner.in_flight.defer(&key, gvk, live, source) else { return Vec::new() };
+        let Some(live) = inner.admit(&key, gvk, live, source) else { return Vec::new() };
         let held = inner.objects.get(&key);
         let is_new = held.is_none();
         if !inner.takes(&key, self.most) {

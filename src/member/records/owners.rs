@@ -13,7 +13,7 @@ use vidra_core::{
     health::rules::{RuleSet, Rules},
     ignore::{Spared, Sparing},
     mutants::{self, Mutant},
-    object::ObjectKey,
+    object::{Gvk, ObjectKey},
     render::Declared,
 };
 
@@ -141,6 +141,15 @@ impl Owners {
 
     pub(super) fn is_declared(&self, key: &ObjectKey) -> bool {
         self.declaring(key).next().is_some()
+    }
+
+    /// Those whose labels an object bears and that declare it do so in other versions of its kind than this: the informers
+    /// of these tell of it. A server converts what it shows, and field sets are of the version that was applied.
+    pub(super) fn are_of_other_version(&self, key: &ObjectKey, gvk: &Gvk, metadata: &Value) -> bool {
+        let labelled = self.labelled(metadata);
+        let declared = labelled.iter().filter_map(|owner| self.get(owner)?.declared(key));
+        let mut versions = declared.map(|declared| &declared.gvk.version).peekable();
+        versions.peek().is_some() && versions.all(|version| *version != gvk.version)
     }
 
     /// Those that declare an object.

@@ -98,7 +98,7 @@ impl Record {
             if let Some(declared) = declared
                 && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
             {
-                view.base.settle(&declared.body, spared, view.yields, view.kept);
+                view.base.settle(&declared.body, spared, view.yields == Some(true), view.kept);
             }
             drift = view.base.drift();
         }

@@ -639,3 +639,23 @@ async fn what_was_judged_of_an_object_by_own_rules_says_nothing_of_another_of_it
     records.fold(&gvk(), other.into(), Source::Watch);
     assert_eq!(health(), HealthStatus::InProgress, "so may that one");
 }
+
+/// A member converts it, and fields have other names then.
+#[test]
+fn of_an_object_what_is_shown_in_another_version_than_it_is_declared_in_tells_nothing() {
+    let (records, other) = (applied(), Gvk::new("", "v2", "ConfigMap"));
+    let converted = |version: u64| {
+        let mut json = live(version, "fast", true).json;
+        (json["apiVersion"], json["data"]) = ("v2".into(), json!({"speed": "fast"}));
+        Live::from(json)
+    };
+    for source in [Source::Watch, Source::Beside(records.mark()), Source::List(records.mark())] {
+        assert_eq!(records.fold(&other, converted(11), source), [], "{source:?}");
+        assert_eq!((drift(&records), records.version(&key())), (Drift::None, Some(10)), "{source:?}");
+    }
+    assert_eq!(records.fold(&gvk(), live(11, "slow", false), Source::Watch), [target()]);
+    // Of what nobody declares any version tells.
+    records.declare(owner(), 0, target(), Arc::default(), Arc::default());
+    records.fold(&other, converted(12), Source::Watch);
+    assert_eq!(records.version(&key()), Some(12));
+}

@@ -20,8 +20,8 @@ pub(super) struct View {
     pub(super) proof: bool,
     /// Our last apply.
     pub(super) applied: Option<Arc<Applied>>,
-    /// Somebody holds what is left to such.
-    pub(super) yields: bool,
+    /// Somebody holds what is left to such. `None`: it was not seen since it is known what is.
+    pub(super) yields: Option<bool>,
     /// See [`vidra_core::render::Stamp::kept`].
     pub(super) kept: bool,
     pub(super) base: Base,

@@ -105,7 +105,7 @@ impl ViewBuilder {
                     }
                     (Some(set), None) => comparison.first_base(set),
                 };
-                let yields = comparison.yields();
+                let yields = known.map(|_| comparison.yields());
                 let mut view = View { owner, proof, applied, yields, kept, base, trace: None };
                 view.trace = self.evidence.trace(key, &live.json, &view, known, None);
                 view
