@@ -73,9 +73,7 @@ pub struct Target {
     /// See there.
     pub message: String,
     /// What it tells of its objects' values.
-    pub feedback: Value,
-    /// They are told with the time when they were so.
-    pub is_feedback_old: bool,
+    pub feedback: (Value, bool),
 }
 
 /// What a VidraTarget is to bring to its member.
@@ -211,8 +209,7 @@ impl Index {
             failed_since: None,
             failed_before: None,
             message: text(&status["message"]),
-            feedback: status["feedback"].clone(),
-            is_feedback_old: !status["feedbackAt"].is_null(),
+            feedback: (status["feedback"].clone(), !status["feedbackAt"].is_null()),
         };
         let aim = Aim {
             revision: target.revision.clone(),

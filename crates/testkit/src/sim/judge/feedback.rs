@@ -60,12 +60,12 @@ impl Judge {
             let rests = declared.tells_rest(&target.resource)
                 || declared.is_revoked(&target.resource, &target.cluster);
             let is_seen = !matches!(&*target.state, "Unknown" | "Suspended");
-            target.present && target.is_current && is_seen && asks && !rests && !target.is_feedback_old
+            target.present && target.is_current && is_seen && asks && !rests && !target.feedback.1
         };
         let mut wrong = Vec::new();
         for target in self.index.targets.values().filter(is_told) {
             marks::note("rule:values");
-            let (is, told) = (self.values_of(target), told(&target.feedback));
+            let (is, told) = (self.values_of(target), told(&target.feedback.0));
             if is != told {
                 let Target { resource, cluster, .. } = target;
                 wrong.push(format!("{resource}.{cluster} tells the values {told:?}, and there are {is:?}"));

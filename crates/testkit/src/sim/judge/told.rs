@@ -278,7 +278,6 @@ impl Judge {
                     others(key)
                         || rivals.iter().any(|asked| asked.contains_key(key))
                         || self.is_kept_undeclared(target, key, then)
-                        || self.is_kept_for_missing(target, key)
                 })
             }
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
@@ -310,7 +309,7 @@ impl Judge {
             // Of an inventory that is lost nobody can tell.
             let is_held = || self.is_held_for(key, by) || self.is_forgetful(&key[0]);
             self.index.was_ever(key, then, has) && (is_left() || is_held())
-        })
+        }) || self.is_kept_for_missing(target, key)
     }
 
     /// Another VidraResource has dropped it and keeps it for one of its own namespace that declares it and is missing: what
