@@ -161,11 +161,9 @@ impl Hub {
 
     /// The revision that came of what a VidraResource declares now, as far as this process has seen.
     fn revision_of(&self, key: &ResourceKey, resource: &VidraResource) -> Option<String> {
-        let generation = resource.metadata.generation.unwrap_or_default();
-        let sources = self.catalog.sources();
         // Where no watch tells of changes, what was read last is all that anybody knows.
-        if !resource.spec.manifests_from.is_empty() && sources.follows(key) {
-            return sources.unchanged(key, generation);
+        if !resource.spec.manifests_from.is_empty() {
+            return self.catalog.sources().last(key, resource);
         }
         let state = self.state.lock();
         state.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)

@@ -57,7 +57,7 @@ pub(super) async fn revision(ctx: &Context<'_>) -> Result<Result<Arc<Parsed>, Re
         return keep(ctx, Vec::new()).await;
     }
     let index = ctx.hub.catalog.sources();
-    if let Some(name) = index.unchanged(ctx.key, generation).filter(|_| !is_lost)
+    if let Some(name) = index.unchanged(ctx.key, ctx.resource).filter(|_| !is_lost)
         && let Ok(parsed) = ctx.hub.revisions.get(&ctx.hub.api, ctx.key, &name).await
         && barred(ctx, &parsed).is_none()
     {
@@ -67,6 +67,7 @@ pub(super) async fn revision(ctx: &Context<'_>) -> Result<Result<Arc<Parsed>, Re
         // No watch tells of changes, or not yet.
         ctx.hub.queue.add_after(ctx.queue_key(), RETRY_MOST);
     }
+    index.forget_reading(ctx.key);
     let read = match sources::read(&ctx.hub.api, ctx.resource).await? {
         Ok(read) => read,
         Err(error) => return Ok(Err(error.into())),
@@ -74,7 +75,8 @@ pub(super) async fn revision(ctx: &Context<'_>) -> Result<Result<Arc<Parsed>, Re
     let kept = keep(ctx, read.texts).await?;
     if let Ok(parsed) = &kept {
         let revision = parsed.name.clone();
-        index.remember(ctx.key, Reading { generation, versions: read.versions, revision });
+        let uid = ctx.resource.metadata.uid.clone();
+        index.remember(ctx.key, Reading { uid, generation, versions: read.versions, revision });
     }
     Ok(kept)
 }

@@ -56,7 +56,9 @@ impl Version {
 /// What came of reading the sources of a VidraResource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The VidraResource's generation then.
+    /// The VidraResource's uid.
+    pub uid: Option<String>,
+    /// Its generation then.
     pub generation: i64,
     /// The sources' versions, in the order of `spec.manifestsFrom`.
     pub versions: Vec<Version>,
@@ -90,6 +92,26 @@ impl Inner {
         };
         let of_source = sources.iter().zip(&reading.versions).filter(|(one, _)| *one == source);
         of_source.map(|(_, read)| read).all(|read| read == version)
+    }
+
+    /// The revision that came of the last reading of this very VidraResource. `fits`: of each source, whether it is as it was
+    /// read; `None`: nobody follows it.
+    fn revision(
+        &self,
+        user: &ResourceKey,
+        resource: &VidraResource,
+        fits: impl Fn(Option<bool>) -> bool,
+    ) -> Option<String> {
+        let (sources, reading) = (self.of.get(user)?, self.readings.get(user)?);
+        let is_same = |source: &SourceKey, read: &Version| {
+            let follows = self.listed.contains(&source.scope);
+            follows.then(|| self.seen.get(source).is_some_and(|seen| seen.as_ref() == Some(read)))
+        };
+        let same = reading.uid == resource.metadata.uid
+            && reading.generation == resource.metadata.generation.unwrap_or_default()
+            && sources.len() == reading.versions.len()
+            && sources.iter().zip(&reading.versions).all(|(source, read)| fits(is_same(source, read)));
+        same.then(|| reading.revision.clone())
     }
 
     fn set(&mut self, user: &ResourceKey, sources: Vec<SourceKey>) {
@@ -165,6 +187,9 @@ impl SourceIndex {
         };
         let stale: Vec<_> = users.iter().filter(stale).cloned().collect();
         inner.seen.insert(source.clone(), version);
+        for user in &stale {
+            inner.readings.remove(user);
+        }
         drop(inner);
         for user in stale {
             self.queue.add(Key::Resource(user), Priority::User);
@@ -199,18 +224,20 @@ impl SourceIndex {
         inner.of.get(user).into_iter().flatten().all(|source| inner.listed.contains(&source.scope))
     }
 
-    /// The revision that came of the last reading, where nothing can have changed since: neither the
-    /// VidraResource's generation nor any source.
-    pub fn unchanged(&self, user: &ResourceKey, generation: i64) -> Option<String> {
-        let inner = self.inner.read();
-        let (sources, reading) = (inner.of.get(user)?, inner.readings.get(user)?);
-        let same = reading.generation == generation
-            && sources.len() == reading.versions.len()
-            && sources.iter().zip(&reading.versions).all(|(source, read)| {
-                inner.listed.contains(&source.scope)
-                    && inner.seen.get(source).is_some_and(|seen| seen.as_ref() == Some(read))
-            });
-        same.then(|| reading.revision.clone())
+    /// The revision that came of the last reading, where nothing is known to have changed since, neither the
+    /// VidraResource nor any source, and nobody reads it again.
+    pub fn last(&self, user: &ResourceKey, resource: &VidraResource) -> Option<String> {
+        self.inner.read().revision(user, resource, |same| same != Some(false))
+    }
+
+    /// The same where nothing can have changed.
+    pub fn unchanged(&self, user: &ResourceKey, resource: &VidraResource) -> Option<String> {
+        self.inner.read().revision(user, resource, |same| same == Some(true))
+    }
+
+    /// Its sources are read again: until they are, nobody knows what it declares.
+    pub fn forget_reading(&self, user: &ResourceKey) {
+        self.inner.write().readings.remove(user);
     }
 
     /// Remembers a reading, unless the VidraResource has gone meanwhile.

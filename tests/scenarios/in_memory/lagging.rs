@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 
 use super::scenario;
-use crate::{config_map, gadgets, object, says, uid};
+use crate::{
+    config_map, gadgets,
+    handing_over::{is_the_seconds, to_move},
+    object, says, uid,
+};
 
 fn hub(world: &World) -> Cluster {
     world.bed().memory("hub").expect("this bed is in memory")
@@ -154,6 +158,50 @@ fn a_hub_that_cannot_see_one_of_its_kinds_any_more_ends_and_says_which() {
         world.give_rights().await;
         world.start_hub().await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+/// What was kept of it last says nothing of what it declares since.
+#[test]
+fn what_a_broken_source_may_declare_stays_though_no_watch_tells_of_it() {
+    scenario(async |world| {
+        let (alice, _, before) = to_move(&world).await;
+        let texts = async |text: String| {
+            let texts = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": text},
+                "metadata": {"name": "texts", "namespace": world.ns}});
+            world.hub.apply(&texts, true).await.expect("the source is taken");
+        };
+        texts(config_map("second", "one")).await;
+        let from = json!([{"configMapRef": {"name": "texts"}}]);
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "manifestsFrom": from});
+        world.deliver_with("second", &config_map("own", "one"), spec).await;
+        world.ready("second").await;
+        let namespace = world.ns.clone();
+        let blind = move |call: &Call| {
+            let is_followed = matches!(call.verb, Verb::List | Verb::Watch) && call.resource == "configmaps";
+            match is_followed && call.namespace == namespace {
+                true => Fault::Status(403, "Forbidden"),
+                false => Fault::None,
+            }
+        };
+        hub(&world).set_fault(Arc::new(blind));
+        hub(&world).cut_watches();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let moved = config_map("second", "one") + &config_map("moved", "two");
+        texts(moved.clone() + "---\nkind: [\n").await;
+        world.reconcile_now("second", "1").await;
+        world.resource_says("second", "Stalled", "True", "ManifestInvalid").await;
+        world.deliver("first", &["berlin"], &config_map("first", "one")).await;
+        let waits = |status: &vidra_api::VidraTargetStatus| {
+            status.removing.as_ref().is_some_and(|one| one.reason == "HandingOver" && one.objects == 2)
+        };
+        world.target_when("first", "berlin", "waits for the second", waits).await;
+        texts(moved).await;
+        hub(&world).clear_fault();
+        let now = is_the_seconds(&world, &alice, &before).await;
+        assert!(says("two")(&now), "{now}");
+        world.ready("first").await;
         world.end().await;
     });
 }

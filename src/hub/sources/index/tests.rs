@@ -38,7 +38,14 @@ fn version(number: u32) -> Version {
 
 fn reading(versions: &[u32]) -> Reading {
     let versions = versions.iter().map(|number| version(*number)).collect();
-    Reading { generation: 1, versions, revision: "00ff".into() }
+    Reading { uid: Some("u".into()), generation: 1, versions, revision: "00ff".into() }
+}
+
+/// A VidraResource in this generation; what it reads is asked of nobody here.
+fn at(generation: i64) -> VidraResource {
+    let mut resource = reads(&[]);
+    (resource.metadata.uid, resource.metadata.generation) = (Some("u".into()), Some(generation));
+    resource
 }
 
 async fn woken(queue: &Queue) -> Vec<String> {
@@ -75,20 +82,22 @@ async fn nothing_is_unchanged_before_a_list_has_shown_every_source_as_it_was_rea
     let one = user("one");
     index.declare(&one, &reads(&["a", "b"]));
     index.remember(&one, reading(&[1, 2]));
-    assert_eq!((index.follows(&one), index.unchanged(&one, 1)), (false, None));
+    assert_eq!((index.follows(&one), index.unchanged(&one, &at(1))), (false, None));
     index.listing(&scope());
     index.noticed(&source("a"), Some(version(1)));
     index.noticed(&source("b"), Some(version(2)));
-    assert_eq!(index.unchanged(&one, 1), None);
+    assert_eq!(index.unchanged(&one, &at(1)), None);
     index.listed(&scope(), &["a".to_owned(), "b".to_owned()].into());
-    assert_eq!((index.follows(&one), index.unchanged(&one, 1)), (true, Some("00ff".into())));
-    assert_eq!(index.unchanged(&one, 2), None, "another generation");
+    assert_eq!((index.follows(&one), index.unchanged(&one, &at(1))), (true, Some("00ff".into())));
+    assert_eq!(index.unchanged(&one, &at(2)), None, "another generation");
+    let another = VidraResource { metadata: kube::api::ObjectMeta { uid: None, ..at(1).metadata }, ..at(1) };
+    assert_eq!(index.unchanged(&one, &another), None, "another one of its name");
     assert_eq!(woken(&queue).await.len(), 0);
 
     // A list that does not show a source says that it is gone.
     index.listing(&scope());
     index.listed(&scope(), &["a".to_owned()].into());
-    assert_eq!(index.unchanged(&one, 1), None);
+    assert_eq!(index.unchanged(&one, &at(1)), None);
     assert_eq!(woken(&queue).await.len(), 1);
 }
 
@@ -100,10 +109,16 @@ async fn a_source_that_comes_into_use_later_is_known_by_its_reading() {
     let two = user("two");
     index.declare(&two, &reads(&["late"]));
     index.remember(&two, reading(&[9]));
-    assert_eq!(index.unchanged(&two, 1), Some("00ff".into()));
+    assert_eq!(index.unchanged(&two, &at(1)), Some("00ff".into()));
     index.noticed(&source("late"), Some(version(10)));
     assert_eq!(woken(&queue).await.len(), 1);
-    assert_eq!(index.unchanged(&two, 1), None);
+    assert_eq!(index.unchanged(&two, &at(1)), None);
+    assert_eq!(index.last(&two, &at(1)), None, "somebody has changed it");
+    index.remember(&two, reading(&[10]));
+    index.listing(&scope());
+    assert_eq!(index.last(&two, &at(1)), Some("00ff".into()), "as far as anybody knows");
+    index.forget_reading(&two);
+    assert_eq!(index.last(&two, &at(1)), None, "it is read again");
 }
 
 #[test]
