@@ -602,6 +602,51 @@ fn an_approved_drop_of_most_objects_approves_no_later_one() {
     });
 }
 
+/// A source changes without a new generation of its VidraResource.
+#[test]
+fn an_approval_of_what_a_source_drops_says_nothing_of_what_it_drops_next() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, ns) = (world.alice("berlin").await, world.ns.clone());
+        let source = async |names: &[&str]| {
+            let texts = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": config_maps(names, "one")},
+                "metadata": {"name": "texts", "namespace": world.ns}});
+            world.hub.apply(&texts, true).await.expect("the source is taken");
+        };
+        source(&["a", "b", "c", "d", "e"]).await;
+        let from = json!([{"configMapRef": {"name": "texts"}}]);
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "manifestsFrom": from});
+        world.deliver_with("shop", &config_map("own", "one"), spec).await;
+        world.ready("shop").await;
+        let held = async |names: &str| {
+            let is_it = |message: &String| message.contains("RemovalHeld") || message.contains(names);
+            wait_for(&format!("held: {names}"), LONG, async || {
+                let target = world.target("shop", "berlin").await.expect("it is targeted");
+                let status = target.status.unwrap_or_default();
+                let message = status.message.unwrap_or_default();
+                let is_held = status.reason.as_deref() == Some("RemovalHeld") && is_it(&message);
+                if is_held { Ok(message) } else { Err(message) }
+            })
+            .await
+        };
+        source(&["a"]).await;
+        let first = approval(&held("/b, ").await);
+        source(&["b"]).await;
+        let second = approval(&held("/a, ").await);
+        assert_ne!(first, second, "whoever approves the first has not seen the second");
+        world.hub.merge(&world.resource_at("shop"), first).await;
+        crate::told(&world, "ApprovalIgnored", &[]).await;
+        for name in ["a", "b", "c", "d", "e"] {
+            alice.live(&At::config_map(&ns, name)).await;
+        }
+        world.hub.merge(&world.resource_at("shop"), second).await;
+        alice.gone(&At::config_map(&ns, "a")).await;
+        world.ready("shop").await;
+        alice.live(&At::config_map(&ns, "b")).await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn what_a_member_that_is_named_does_not_allow_any_more_is_told_and_stays() {
     scenario(async |world| {

@@ -88,11 +88,12 @@ pub fn holds_objects(held: usize, dropped: usize, share: u8) -> bool {
     (dropped > if share == 0 { 0 } else { 3 }) && dropped * 100 > held * usize::from(share)
 }
 
-/// What approves that a generation of a VidraResource (by its uid), with this default namespace, drops what it drops. It
-/// names the change and not the objects: so one word is enough for all members, and for a removal that was broken off;
-/// and the same content declared once more later is another change.
-pub fn objects_hash(resource: &str, generation: i64, namespace: &str) -> String {
-    digest(["objects", resource, &generation.to_string(), namespace].into_iter())
+/// What approves that a generation of a VidraResource (by its uid), with this revision and this default namespace, drops
+/// what it drops. It names the change and not the objects: so one word is enough for all members, and for a removal that
+/// was broken off; and the same content declared once more later is another change. Sources change without a new
+/// generation, and then the revision is another.
+pub fn objects_hash(resource: &str, generation: i64, revision: &str, namespace: &str) -> String {
+    digest(["objects", resource, &generation.to_string(), revision, namespace].into_iter())
 }
 
 /// What the annotation `vidra.dev/approve-removal` approves: hashes with commas between them.
@@ -231,14 +232,15 @@ mod tests {
 
     #[test]
     fn several_approvals_stand_side_by_side() {
-        let (one, two) = (objects_hash("r1", 1, "a"), objects_hash("r1", 1, "b"));
+        let (one, two) = (objects_hash("r1", 1, "00ff", "a"), objects_hash("r1", 1, "00ff", "b"));
         assert_ne!(one, two);
-        assert_ne!(one, objects_hash("r2", 1, "a"));
-        assert_ne!(one, objects_hash("r1", 2, "a"));
+        assert_ne!(one, objects_hash("r2", 1, "00ff", "a"));
+        assert_ne!(one, objects_hash("r1", 2, "00ff", "a"));
+        assert_ne!(one, objects_hash("r1", 1, "ff00", "a"));
         let both = format!("{one}, {two}");
         let words = approvals(Some(&both));
         assert!(is_approved(&words, &one) && is_approved(&words, &two));
-        assert!(!is_approved(&words, &objects_hash("r2", 1, "a")));
+        assert!(!is_approved(&words, &objects_hash("r2", 1, "00ff", "a")));
         for nothing in [None, Some(""), Some(" , ,")] {
             assert!(approvals(nothing).is_empty(), "{nothing:?}");
         }

@@ -39,7 +39,7 @@ pub(super) fn approval(
         return Some(word);
     }
     let generation = told.map_or(ctx.generation(), |told| told.generation);
-    let hash = guard::objects_hash(&ctx.uid(), generation, namespace);
+    let hash = guard::objects_hash(&ctx.uid(), generation, revision, namespace);
     guard::is_approved(&approvals(ctx), &hash).then_some(hash)
 }
 
