@@ -235,7 +235,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     own_health::read_kinds(ctx, session, desired, &token).await;
     let live = scope.live();
     let written = current_inventory(ctx, &scope.wants);
-    let recovery = match recover_inventory(ctx, session, owner, &live, &token).await {
+    let recovery = match recover_inventory(ctx, session, (owner, desired), &live, &token).await {
         Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
         recovery => recovery?,
     };

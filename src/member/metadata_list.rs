@@ -11,11 +11,13 @@ use kube::{
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{Error, IgnoredAny, SeqAccess, Visitor},
+    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use vidra_core::drift::{About, Does};
-
-use vidra_core::uid::Uid;
+use vidra_api::labels::OWNER_PREFIX;
+use vidra_core::{
+    drift::{About, Does},
+    uid::Uid,
+};
 
 use super::{
     live::Live,
@@ -42,9 +44,45 @@ pub struct Listed {
     pub namespace: String,
     uid: String,
     deletion_timestamp: Option<IgnoredAny>,
+    annotations: Stamps,
     /// `metadata.ownerReferences`.
     owner_references: First<OwnerReference>,
     managed_fields: First<Entry>,
+}
+
+/// The annotations in which owners say what they have applied, by their keys: the first [`ENTRIES_MOST`].
+#[derive(Debug, Default)]
+struct Stamps(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Stamps {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Annotations)
+    }
+}
+
+struct Annotations;
+
+impl<'de> Visitor<'de> for Annotations {
+    type Value = Stamps;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("annotations")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Stamps, E> {
+        Ok(Stamps::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Stamps, A::Error> {
+        let mut stamps = Vec::new();
+        while let Some(key) = all.next_key::<String>()? {
+            match key.starts_with(OWNER_PREFIX) && stamps.len() < ENTRIES_MOST {
+                true => stamps.push((key, all.next_value()?)),
+                false => drop(all.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Stamps(stamps))
+    }
 }
 
 /// The first [`ENTRIES_MOST`] entries, of which a member may send millions that are empty.
@@ -127,8 +165,10 @@ impl Listed {
         let managers = self.managed_fields.entries.iter().map(|entry| {
             size_of::<Entry>() + entry.manager.len() + entry.operation.len() + entry.subresource.len()
         });
+        let stamps =
+            self.annotations.0.iter().map(|(key, text)| 2 * size_of::<String>() + key.len() + text.len());
         let names = self.name.len() + self.namespace.len() + self.uid.len();
-        size_of::<Self>() + names + owners.chain(managers).sum::<usize>()
+        size_of::<Self>() + names + owners.chain(managers).chain(stamps).sum::<usize>()
     }
 
     /// It has a deletionTimestamp.
@@ -139,6 +179,11 @@ impl Listed {
     /// Whom it belongs to, as far as they are read.
     pub fn owner_references(&self) -> &[OwnerReference] {
         &self.owner_references.entries
+    }
+
+    /// What the annotation with this key says, in which an owner says what it has applied.
+    pub fn stamp(&self, key: &str) -> Option<&str> {
+        self.annotations.0.iter().find(|(of, _)| of == key).map(|(_, text)| &**text)
     }
 
     /// This manager applied it, or may have: not all managers are read.
@@ -236,6 +281,15 @@ mod tests {
         let read = Listed::read(&text);
         assert_eq!(read.name, "a");
         assert!(read.may_be_applied_by("own") && !read.may_be_applied_by("evil") && !read.is_terminating());
+    }
+
+    #[test]
+    fn of_annotations_those_of_owners_are_read() {
+        let text =
+            r#"{"metadata":{"name":"a","annotations":{"a":{"b":[1]},"owner.vidra.dev/x":"team/shop 1"}}}"#;
+        let read = Listed::read(text);
+        assert_eq!((read.stamp("owner.vidra.dev/x"), read.stamp("a")), (Some("team/shop 1"), None));
+        assert_eq!(Listed::read(r#"{"metadata":{"name":"a","annotations":null}}"#).name, "a");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Finds what a target has in a member when its inventory was lost: every kind that can be listed, by owner
 //! label. A label proves nothing: what we have not applied is passed over, and whatever is done with the rest is proved then.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use vidra_api::labels::owner_selector;
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
     owner::Owner,
-    plan::{Held, Inventory},
+    render::Stamp,
+    uid::Uid,
 };
 
 use super::{
@@ -15,8 +18,23 @@ use super::{
 };
 use crate::base::error::{CallError, Class};
 
+/// An object that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// The version of its kind.
+    pub version: Arc<str>,
+    /// Its uid, where an Apply entry surely proves it the owner's; else empty.
+    pub uid: Uid,
+    /// The generation of the VidraResource that it was applied from; `None`: nothing says it that is of this hub.
+    pub generation: Option<i64>,
+}
+
 /// Complete, or an error: a kind that cannot be listed may hide objects.
-pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Result<Inventory, CallError> {
+pub async fn find_own(
+    session: &Session,
+    owner: &Owner,
+    token: &Token<'_>,
+) -> Result<BTreeMap<ObjectKey, Found>, CallError> {
     // Its discovery would not show what it does not serve yet.
     if session.readiness(token).await? == Readiness::NotReady && !mutants::is(Mutant::FoundWhileStarting) {
         let message = "the member's API server is not ready".to_owned();
@@ -28,7 +46,7 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
         return Err(CallError { class: Class::Server, message });
     }
     let selector = owner_selector(&owner.hub, &owner.hash);
-    let mut inventory = Inventory::new();
+    let mut all = BTreeMap::new();
     for (gvk, resource) in kinds.deliverable() {
         for found in session.list(token, resource, None, &selector).await? {
             if found.name.is_empty() {
@@ -45,10 +63,13 @@ pub async fn find_own(session: &Session, owner: &Owner, token: &Token<'_>) -> Re
             }
             // Its removal may wait for long, and its Apply entry be gone by then: so its uid is written down.
             let uid = found.uid_applied_by(&owner.manager);
-            inventory.entry(key).or_insert_with(|| Held { uid, ..Held::intended(&gvk.version) });
+            let stamp = found.stamp(&owner.hash.label_key()).and_then(Stamp::parse);
+            let stamp = stamp.filter(|stamp| stamp.is_genuine(session.salt(), &key));
+            let generation = stamp.map(|stamp| stamp.generation);
+            all.entry(key).or_insert_with(|| Found { version: gvk.version.clone(), uid, generation });
         }
     }
     // What is not there is forgotten: it must be the cluster that is meant that has said so.
     session.confirm(token).await?;
-    Ok(inventory)
+    Ok(all)
 }

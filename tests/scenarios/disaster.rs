@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, Mark, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, revisions, says, scenario, settings::set};
+use crate::{config_map, object, revisions, says, scenario, settings::set, uid};
 
 /// More than the few that may be an accident.
 const OBJECTS: usize = 7;
@@ -242,6 +242,50 @@ fn a_hub_that_is_behind_goes_on_by_itself_when_the_later_declarations_are_applie
         world.ready("shop").await;
         assert_eq!(world.writes("berlin", &mark), []);
         all_say(&world, "two").await;
+        world.end().await;
+    });
+}
+
+/// Nothing that both declare is otherwise, and what is added is the smaller part: nothing else would hold.
+#[test]
+fn what_only_later_declarations_have_stays_where_a_hub_begins_again_with_earlier_ones() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let added: Vec<_> = (0..OBJECTS - 1).map(|number| format!("added-{number}")).collect();
+        let later = manifest("one") + &added.iter().map(|name| config_map(name, "one")).collect::<String>();
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], &later).await;
+        world.ready("shop").await;
+        let alice = world.alice("berlin").await;
+        let mut before = Vec::new();
+        for name in &added {
+            before.push(alice.live(&At::config_map(&world.ns, name)).await);
+        }
+        world.stop_hub().await;
+        lose_all_but_the_identity(&world).await;
+
+        let mark = world.mark();
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.start_hub().await;
+        world.ready("shop").await;
+        let has = async |objects: usize| {
+            wait_for("the inventory has what is declared", SOON, async || {
+                let held = world.inventory("shop", "berlin").await.len();
+                if held == objects { Ok(()) } else { Err(held.to_string()) }
+            })
+            .await;
+        };
+        has(OBJECTS).await;
+        world.resource_says("shop", "Removing", "False", "Nothing").await;
+        assert_eq!(world.writes("berlin", &mark), []);
+
+        world.deliver("shop", &["berlin"], &later).await;
+        world.ready("shop").await;
+        has(2 * OBJECTS - 1).await;
+        for live in &before {
+            assert_eq!(uid(&alice.live(&At::of(live)).await), uid(live));
+        }
         world.end().await;
     });
 }

@@ -96,6 +96,8 @@ pub enum Mutant {
     NoRoomAsked,
     /// What is not rendered yet, or cannot be, declares nothing.
     UnrenderedDeclaresNothing,
+    /// What only a later declaration has counts as dropped where an inventory was lost.
+    LaterIsDropped,
     /// Of two VidraResources that apply an object the older comes first, whatever their namespaces.
     AgeAcrossNamespaces,
     /// Whoever applies an object under a name of this hub's has it.
@@ -347,7 +349,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 145] = [
+    pub const GUARDS: [Mutant; 146] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -378,6 +380,7 @@ impl Mutant {
         Mutant::LeaseAgeIgnored,
         Mutant::NoRoomAsked,
         Mutant::UnrenderedDeclaresNothing,
+        Mutant::LaterIsDropped,
         Mutant::AgeAcrossNamespaces,
         Mutant::AnyOwner,
         Mutant::TakesAnyState,

@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 
 use vidra_api::VidraTarget;
 use vidra_core::{
+    mutants::{self, Mutant},
     object::ObjectKey,
     owner::Owner,
-    plan::{self, Inventory},
+    plan::{self, Held, Inventory},
     status::{Delivery, Reason},
 };
 
-use super::context::Context;
+use super::{context::Context, hub_restore::known_generation};
 use crate::{
     base::error::{CallError, Class},
     controllers::Hub,
+    desired::Desired,
     hub::inventory::{self, ChunkWrite},
-    member::{recover, session::Session, token::Token},
+    member::{
+        recover::{self, Found},
+        session::Session,
+        token::Token,
+    },
     workqueue::TargetKey,
 };
 
@@ -24,7 +30,7 @@ pub(super) enum Recovery {
     /// It was not lost.
     NotLost,
     /// Everything that it held and that is still there.
-    All(Inventory),
+    All(BTreeMap<ObjectKey, Found>),
     /// Some kinds could not be listed: more may be there. Why, and what to do.
     Unknown(Delivery),
 }
@@ -35,7 +41,7 @@ impl Recovery {
         match self {
             Self::All(found) => {
                 let whole = inventory::joined(&ctx.hub.catalog.inventory(ctx.key));
-                (whole.clone(), with_found(whole, found.clone()))
+                (whole.clone(), with_found(whole, found))
             }
             Self::NotLost | Self::Unknown(_) => (written.clone(), written),
         }
@@ -43,11 +49,12 @@ impl Recovery {
 }
 
 /// The inventory is written before the first object. So where there is none, and something was delivered, it was
-/// lost. An emptied one keeps an empty chunk; of several the first names all.
+/// lost. An emptied one keeps an empty chunk; of several the first names all. What is found there, is not declared, and
+/// was applied from a later declaration than this hub knows, is left out: nobody has dropped it.
 pub(super) async fn recover_inventory(
     ctx: &Context<'_>,
     session: &Session,
-    owner: &Owner,
+    (owner, desired): (&Owner, &Desired),
     live: &BTreeMap<ObjectKey, plan::Live>,
     token: &Token<'_>,
 ) -> Result<Recovery, CallError> {
@@ -61,7 +68,13 @@ pub(super) async fn recover_inventory(
         return Ok(Recovery::NotLost);
     }
     match recover::find_own(session, owner, token).await {
-        Ok(found) => {
+        Ok(mut found) => {
+            // What later declarations alone have is dropped by none that this hub has: it is not to be pruned.
+            let known = known_generation(ctx);
+            let is_known = |one: &Found| one.generation.is_some_and(|generation| generation <= known);
+            found.retain(|key, one| {
+                desired.declares(key) || is_known(one) || mutants::is(Mutant::LaterIsDropped)
+            });
             if found.is_empty() && chunks.is_empty() {
                 let cluster_uid = ctx.cluster_uid();
                 let (named, entries) = (Vec::new(), Vec::new());
@@ -102,9 +115,10 @@ fn tells_delivery(target: &VidraTarget) -> bool {
 }
 
 /// Puts what was found beside what is written.
-pub(super) fn with_found(mut held: Inventory, found: Inventory) -> Inventory {
-    for (key, entry) in found {
-        held.entry(key).or_insert(entry);
+pub(super) fn with_found(mut held: Inventory, found: &BTreeMap<ObjectKey, Found>) -> Inventory {
+    for (key, one) in found {
+        let found = || Held { uid: one.uid.clone(), ..Held::intended(&one.version) };
+        held.entry(key.clone()).or_insert_with(found);
     }
     held
 }

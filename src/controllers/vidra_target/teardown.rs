@@ -54,7 +54,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     };
     if lost {
         match recover::find_own(session, &owner, &token).await {
-            Ok(found) => inventory = with_found(inventory, found),
+            Ok(found) => inventory = with_found(inventory, &found),
             Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
             Err(error) => {
                 let message = format!("its inventory is lost, and finding its objects failed: {error}");
