@@ -20,6 +20,8 @@ pub enum Withdrawn {
     Lease,
     /// What the VidraTarget asks for is not what the VidraResource and the MemberCluster ask for.
     Intent,
+    /// Another VidraResource has come to declare the object.
+    Claimed,
 }
 
 impl fmt::Display for Withdrawn {
@@ -31,6 +33,7 @@ impl fmt::Display for Withdrawn {
             Self::Suspended => "the member is suspended",
             Self::Lease => "the Lease was not renewed lately",
             Self::Intent => "it is not wanted any more",
+            Self::Claimed => "another VidraResource may declare it now",
         })
     }
 }

@@ -95,6 +95,8 @@ pub enum Outcome {
 
 /// Whether an inventory has an object with a uid.
 type Recorded<'a> = dyn Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a;
+/// Whether another VidraResource may declare an object.
+type Claimed<'a> = dyn Fn(&ObjectKey) -> bool + Send + Sync + 'a;
 
 /// Performs effects for one owner on one member.
 pub struct Executor<'a> {
@@ -108,6 +110,8 @@ pub struct Executor<'a> {
     pub token: &'a Token<'a>,
     /// Whether the inventory, as it is written now, has an object with this uid.
     is_recorded: Box<Recorded<'a>>,
+    /// Whether another VidraResource may declare an object, as it is known now.
+    is_claimed: Box<Claimed<'a>>,
     /// Objects of which only a read has said that they are gone, or are not ours.
     missed: Mutex<BTreeSet<ObjectKey>>,
     /// Objects that were deleted to be made again.
@@ -116,15 +120,18 @@ pub struct Executor<'a> {
 
 impl<'a> Executor<'a> {
     /// For one reconcile. `is_recorded`: whether the inventory, as it is written now, has an object with this uid.
+    /// `is_claimed`: whether another VidraResource may declare it, as it is known now.
     pub fn new(
         session: &'a Session,
         owner: &'a Owner,
         desired: &'a Desired,
         token: &'a Token<'a>,
         is_recorded: impl Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a,
+        is_claimed: impl Fn(&ObjectKey) -> bool + Send + Sync + 'a,
     ) -> Self {
         let (missed, deleted) = (Mutex::default(), Mutex::default());
-        Self { session, owner, desired, token, is_recorded: Box::new(is_recorded), missed, deleted }
+        let (is_recorded, is_claimed) = (Box::new(is_recorded), Box::new(is_claimed));
+        Self { session, owner, desired, token, is_recorded, is_claimed, missed, deleted }
     }
 
     /// Whether it was deleted to be made again since this was asked last.

@@ -5,13 +5,14 @@ use testkit::world::{Access, At, LONG, SOON, World, wait_for};
 
 use crate::{config_map, marks, says, scenario};
 
-fn crd(plural: &str) -> At {
+/// A CRD of the hub's.
+pub fn crd(plural: &str) -> At {
     let name = format!("{plural}.vidra.dev");
     At::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name)
 }
 
 /// Puts a finalizer of the scenario's on a CRD, or takes it off.
-async fn hold(world: &World, crd: &At, held: bool) {
+pub async fn hold(world: &World, crd: &At, held: bool) {
     let live = world.hub.live(crd).await;
     let mut all = live["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     all.retain(|one| one != "example.com/hold");

@@ -96,6 +96,8 @@ pub enum Mutant {
     NoRoomAsked,
     /// What is not rendered yet, or cannot be, declares nothing.
     UnrenderedDeclaresNothing,
+    /// Who else declares an object is asked at the plan, and not before it is deleted.
+    ClaimsAtThePlan,
     /// What only a later declaration has counts as dropped where an inventory was lost.
     LaterIsDropped,
     /// Of two VidraResources that apply an object the older comes first, whatever their namespaces.
@@ -349,7 +351,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 146] = [
+    pub const GUARDS: [Mutant; 147] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -380,6 +382,7 @@ impl Mutant {
         Mutant::LeaseAgeIgnored,
         Mutant::NoRoomAsked,
         Mutant::UnrenderedDeclaresNothing,
+        Mutant::ClaimsAtThePlan,
         Mutant::LaterIsDropped,
         Mutant::AgeAcrossNamespaces,
         Mutant::AnyOwner,

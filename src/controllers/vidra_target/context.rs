@@ -70,17 +70,20 @@ impl Context<'_> {
         Token::new(|| session.epoch(), stands)
     }
 
-    /// Performs effects for this target, and knows what is written of its inventory.
+    /// Performs effects for this target, and knows what is written of its inventory. `is_claimed`: whether another
+    /// VidraResource may declare an object, as it is known when that is asked.
     pub(super) fn executor<'s>(
         &'s self,
         session: &'s Session,
         owner: &'s Owner,
         desired: &'s Desired,
         token: &'s Token<'s>,
+        is_claimed: impl Fn(&ObjectKey) -> bool + Send + Sync + 's,
     ) -> Executor<'s> {
-        Executor::new(session, owner, desired, token, move |object: &ObjectKey, uid: &str| {
+        let is_recorded = move |object: &ObjectKey, uid: &str| {
             inventory::has_uid(&self.hub.catalog.inventory(self.key), object, uid)
-        })
+        };
+        Executor::new(session, owner, desired, token, is_recorded, is_claimed)
     }
 
     /// The owner label's hash of a target of this hub.

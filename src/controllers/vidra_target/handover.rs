@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use kube::ResourceExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use vidra_api::{DriftPolicy, Raw, RemovingObjects, VidraResource, VidraTarget, target::DesiredState};
 use vidra_core::{
@@ -32,8 +33,32 @@ use crate::{
 /// What waits for others is looked at again after this; mostly an event of the object comes first.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
+/// While objects are removed, what others declare is looked at again after this.
+const LOOK_WHILE_REMOVING: Duration = Duration::from_millis(250);
+
 /// Since when this process has seen that objects of a target are not declared.
-pub(in crate::controllers) type Undeclared = BTreeMap<ObjectKey, Instant>;
+#[derive(Debug, Default, PartialEq)]
+pub(in crate::controllers) struct Undeclared {
+    /// By which revision, in which namespace.
+    by: (String, String),
+    /// When it was looked last.
+    looked: Option<Instant>,
+    since: BTreeMap<ObjectKey, Instant>,
+}
+
+impl Undeclared {
+    pub(in crate::controllers) fn is_empty(&self) -> bool {
+        self.since.is_empty()
+    }
+
+    /// Since when an object is not declared. What was due when it was looked last, and something held, begins again with
+    /// another declaration: the delay is for whoever takes the object over in the same apply.
+    fn since(&self, by: &(String, String), key: &ObjectKey, delay: Duration) -> Option<Instant> {
+        let since = self.since.get(key).copied()?;
+        let was_due = self.looked.is_some_and(|looked| looked.duration_since(since) >= delay);
+        (self.by == *by || !was_due).then_some(since)
+    }
+}
 
 /// Tells the member's other targets what this one declares there.
 pub(super) fn claim(ctx: &Context<'_>, claim: Claim) {
@@ -76,21 +101,20 @@ pub(super) fn handovers<'k>(
     gone: impl Iterator<Item = &'k ObjectKey>,
 ) -> BTreeMap<ObjectKey, Handover> {
     let mut gone = gone.peekable();
-    let member = ctx.hub.catalog.member(&ctx.key.cluster);
-    let leaves = member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
-    // Where a member leaves nobody takes anything over.
-    if gone.peek().is_none() || leaves || mutants::is(Mutant::NothingHandedOver) {
-        ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared.clear());
+    if gone.peek().is_none() || hands_nothing_over(ctx) {
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared = Undeclared::default());
         return BTreeMap::new();
     }
     let others = others(ctx, session);
     let delay = prune_delay(ctx);
-    let (now, mut since) = (Instant::now(), Undeclared::new());
+    let spec = &ctx.target.spec;
+    let (now, by) = (Instant::now(), (spec.revision.clone(), spec.namespace.clone()));
+    let mut since = BTreeMap::new();
     let before = ctx.hub.state.lock().change_target(ctx.key, |state| mem::take(&mut state.undeclared));
     let mut handovers = BTreeMap::new();
     let mut again: Option<Duration> = None;
     for key in gone {
-        let seen = before.get(key).copied();
+        let seen = before.since(&by, key, delay);
         since.insert(key.clone(), seen.unwrap_or(now));
         let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
         let handover = match handover(ctx, session, key, &others) {
@@ -112,11 +136,37 @@ pub(super) fn handovers<'k>(
         again = again.into_iter().chain(wait).min();
         handovers.insert(key.clone(), handover);
     }
-    ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared = since);
+    let undeclared = Undeclared { by, looked: Some(now), since };
+    ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared = undeclared);
     if let Some(wait) = again {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), wait);
     }
     handovers
+}
+
+/// Where a member leaves nobody takes anything over.
+fn hands_nothing_over(ctx: &Context<'_>) -> bool {
+    let member = ctx.hub.catalog.member(&ctx.key.cluster);
+    member.is_some_and(|member| member.metadata.deletion_timestamp.is_some())
+        || mutants::is(Mutant::NothingHandedOver)
+}
+
+/// Whether another VidraResource declares an object, or may, asked while a target's objects are removed: what the plan found
+/// may be long ago.
+pub(super) fn claimed_now<'a>(
+    ctx: &'a Context<'a>,
+    session: &'a Session,
+) -> impl Fn(&ObjectKey) -> bool + Send + Sync + 'a {
+    let known: Mutex<Option<(Instant, Others)>> = Mutex::default();
+    move |key| {
+        if hands_nothing_over(ctx) {
+            return false;
+        }
+        let (now, mut known) = (Instant::now(), known.lock());
+        known.take_if(|(at, _)| now.duration_since(*at) >= LOOK_WHILE_REMOVING);
+        let (_, others) = known.get_or_insert_with(|| (now, others(ctx, session)));
+        claim_of(ctx, session, key, others).is_some()
+    }
 }
 
 /// Who else declares the object; `None`: nobody.
@@ -182,7 +232,7 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
     let unrendered = resources.iter().filter_map(|resource| {
         let key = target_of(ctx, &resource.name_any());
         // A target that goes was asked whether it is wanted.
-        if (leaves && key == *ctx.key) || resource.metadata.deletion_timestamp.is_some() {
+        if (leaves && key == *ctx.key) || is_going(ctx, resource, &key) {
             return None;
         }
         let namespace = destination(ctx.hub, resource, &member)?;
@@ -200,6 +250,12 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
             .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref())))
     });
     Others { silent, unrendered: unrendered.collect() }
+}
+
+/// It is deleted, and that is a wish: of one that goes with its whole kind the target stays until a person decides.
+fn is_going(ctx: &Context<'_>, resource: &VidraResource, key: &TargetKey) -> bool {
+    let stays = || ctx.hub.catalog.target(key).is_some_and(|one| one.spec.desired == DesiredState::Present);
+    resource.metadata.deletion_timestamp.is_some() && !stays()
 }
 
 /// What a VidraResource may declare whose targets do not have its newest declaration.
@@ -224,7 +280,7 @@ fn target_of(ctx: &Context<'_>, resource: &str) -> TargetKey {
 /// None where a person deletes the VidraResource.
 fn prune_delay(ctx: &Context<'_>) -> Duration {
     let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
-    match resource.is_some_and(|resource| resource.metadata.deletion_timestamp.is_some()) {
+    match resource.is_some_and(|resource| is_going(ctx, &resource, ctx.key)) {
         true => Duration::ZERO,
         false => ctx.hub.tuning.now().prune_delay,
     }

@@ -12,7 +12,7 @@ use super::{
     context::Context,
     execute::execute,
     finish::settle_and_requeue,
-    handover::{asks_again, disclaim, handovers, stays},
+    handover::{asks_again, claimed_now, disclaim, handovers, stays},
     hub_restore::goes_behind,
     inventory::write,
     inventory_recovery::{may_have_delivered, with_found},
@@ -71,7 +71,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         publish_unseen(ctx, held).await?;
         return Ok(Requeue::Retry(Retry::Soon));
     }
-    let executor = ctx.executor(session, &owner, &desired, &token);
+    let executor = ctx.executor(session, &owner, &desired, &token, claimed_now(ctx, session));
     let held = inventory::joined(&chunks);
     let (execution, mut change) = execute(ctx, &executor, &plan, held, inventory, None).await?;
     if execution.withdrawn {

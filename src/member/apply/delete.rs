@@ -24,7 +24,7 @@ use super::{
     refusal::LABEL_MAX,
 };
 use crate::{
-    base::error::CallError,
+    base::{error::CallError, withdrawal::Withdrawn},
     member::{live::Live, records::Source},
 };
 
@@ -151,6 +151,10 @@ async fn remove_ours(
                 return release(executor, api, gvk, key, &live, others).await;
             }
         }
+    }
+    // A removal of many takes long, and others are edited meanwhile.
+    if (executor.is_claimed)(key) && !mutants::is(Mutant::ClaimsAtThePlan) {
+        return Err(Withdrawn::Claimed.into());
     }
     match call::delete_exactly(executor, api, key, &live).await? {
         Deletion::Going => Ok(Outcome::Removing),

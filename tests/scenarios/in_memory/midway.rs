@@ -15,7 +15,7 @@ use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::{DesiredState, TargetState};
 
 use super::scenario;
-use crate::{config_map, member_without_credentials, says};
+use crate::{config_map, member_without_credentials, says, uid};
 
 /// Far more than are in flight at once.
 const MANY: usize = 300;
@@ -150,6 +150,74 @@ fn a_removal_stops_when_its_objects_are_to_stay_though_the_hubs_api_takes_no_tar
             left += usize::from(alice.get(&at).await.is_some());
         }
         assert!(left >= MANY - after, "{left} of {MANY} are left");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_removal_ends_when_another_resource_comes_to_declare_what_it_removes() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &manifest()).await;
+        world.ready("shop").await;
+        let slow = |call: &Call| match call.verb == Verb::Delete && call.resource == "configmaps" {
+            true => Fault::Delay(Duration::from_secs(1)),
+            false => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(slow));
+        let mark = now(&world);
+        world.hub.delete(&world.resource_at("shop")).await;
+        wait_for("the removal has begun", SOON, async || match calls(&world, Verb::Delete, mark) {
+            0 => Err("nothing is deleted".into()),
+            _ => Ok(()),
+        })
+        .await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // It is told of a typing error, and applies nothing yet.
+        world.deliver("second", &["berlin"], &(manifest() + "---\nkind: [\n")).await;
+        let before = calls(&world, Verb::Delete, mark);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let after = calls(&world, Verb::Delete, mark);
+        assert!(
+            after <= before + IN_FLIGHT,
+            "{before} of {MANY} were deleted when all were declared elsewhere, {after} in the end"
+        );
+        let (alice, last) = (world.alice("berlin").await, At::config_map(&world.ns, &name(MANY - 1)));
+        let kept = alice.live(&last).await;
+        berlin(&world).clear_fault();
+        world.deliver("second", &["berlin"], &manifest()).await;
+        world.removed("shop").await;
+        world.ready("second").await;
+        assert_eq!(uid(&alice.live(&last).await), uid(&kept));
+        world.end().await;
+    });
+}
+
+/// What the guard of objects holds is overdue when somebody puts it right.
+#[test]
+fn what_moves_in_the_apply_that_ends_a_hold_stays_the_object_that_it_is() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, moved) = (world.alice("berlin").await, At::config_map(&world.ns, "moved"));
+        let all = |names: &[&str]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
+        let deliver = async |resource: &str, names: &[&str]| {
+            world.deliver(resource, &["berlin"], &all(names)).await;
+        };
+        deliver("first", &["first", "moved", "a", "b", "c"]).await;
+        deliver("second", &["second"]).await;
+        world.ready("first").await;
+        world.ready("second").await;
+        let before = alice.live(&moved).await;
+        deliver("first", &["first"]).await;
+        world.target_is("first", "berlin", TargetState::Failed, "RemovalHeld").await;
+
+        // As kubectl sends the documents of a file: one after the other.
+        deliver("first", &["first", "a", "b", "c"]).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        deliver("second", &["second", "moved"]).await;
+        world.ready("first").await;
+        world.ready("second").await;
+        assert_eq!(uid(&alice.live(&moved).await), uid(&before), "it was deleted and made again");
         world.end().await;
     });
 }

@@ -20,6 +20,7 @@ use crate::{
     config_map, events,
     handing_over::{drop_both, is_the_seconds, to_move},
     says, told,
+    uninstalling::{crd, hold},
 };
 
 /// From now on the hub's API answers these calls so; `None`: as it is.
@@ -453,4 +454,38 @@ fn what_a_target_that_the_hubs_api_refuses_is_to_have_stays_and_nothing_else_wai
             world.end().await;
         });
     }
+}
+
+#[test]
+fn what_a_resource_may_declare_stays_while_a_crd_of_the_hub_is_being_deleted() {
+    scenario(async |world| {
+        let (alice, at, before) = to_move(&world).await;
+        world.deliver("second", &["berlin"], &config_map("second", "one")).await;
+        world.ready("second").await;
+        let broken = config_map("second", "one") + &config_map("moved", "two") + "---\nkind: [\n";
+        world.deliver("second", &["berlin"], &broken).await;
+        world.resource_says("second", "Stalled", "True", "ManifestInvalid").await;
+        drop_both(&world, &alice, &before).await;
+        let crd = crd("vidraresources");
+        hold(&world, &crd, true).await;
+        world.hub.delete(&crd).await;
+        for name in ["first", "second"] {
+            // As the server does with every object of the kind.
+            world.hub.delete(&world.resource_at(name)).await;
+            world.resource_says(name, "Stalled", "True", "CRDTerminating").await;
+        }
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(alice.live(&at).await, before, "nothing is removed until a person decides");
+        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": "orphan"}}});
+        world.hub.merge(&crd, word).await;
+        for name in ["first", "second"] {
+            world.removed(name).await;
+        }
+        assert_eq!(alice.live(&at).await, before);
+        // Both were forgotten there.
+        for name in ["first", "second", "moved"] {
+            alice.delete(&At::config_map(&world.ns, name)).await;
+        }
+        world.end().await;
+    });
 }
