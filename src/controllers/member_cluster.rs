@@ -14,6 +14,7 @@ use vidra_api::{
     condition::{CREDENTIALS_VALID, IDENTITY_CONFIRMED, REACHABLE, READY},
     labels::{ALLOWED_NAMESPACES, CONFIRM, CONFIRM_RESTORE, MEMBER_FINALIZER, REGISTRATION_LABEL},
     set_condition,
+    target::DesiredState,
 };
 use vidra_core::{
     identity,
@@ -114,7 +115,7 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         // A word for this once: the next restore asks for another.
         if member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE)
             && session.is_open()
-            && session.later_generations.is_over(&hub.catalog.targets_on(name))
+            && is_restore_over(hub, name, &session)
         {
             hub.api.member_reannotate(&member, CONFIRM, None).await?;
         }
@@ -122,6 +123,13 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     revoke::use_up_approvals(hub, name).await?;
     counts::settle(hub, name).await?;
     Ok(Verdict::Done(None))
+}
+
+/// All that is kept there has looked, and found nothing of later declarations. What goes or is suspended does not look.
+fn is_restore_over(hub: &Hub, name: &str, session: &Session) -> bool {
+    let mut looking = hub.catalog.fleet_on(name);
+    looking.retain(|_, target| target.spec.desired == DesiredState::Present && !target.spec.suspend);
+    session.later_generations.is_over(&looking.into_keys().collect::<Vec<_>>())
 }
 
 async fn write_status(

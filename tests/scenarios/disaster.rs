@@ -291,6 +291,32 @@ fn what_only_later_declarations_have_stays_where_a_hub_begins_again_with_earlier
 }
 
 #[test]
+fn a_confirmation_is_for_once_though_a_suspended_resource_has_a_target_there() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        world.deliver("other", &["berlin"], &config_map("others", "one")).await;
+        world.ready("other").await;
+        delivered_and_lost(&mut world).await;
+        world.deliver("other", &["berlin"], &config_map("others", "one")).await;
+        world.deliver("shop", &["berlin"], &manifest("one")).await;
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "HubRestored").await;
+        world.ready("other").await;
+        world.hub.merge(&world.resource_at("other"), json!({"spec": {"suspend": true}})).await;
+        world.target_is("other", "berlin", TargetState::Suspended, "Suspended").await;
+        world.restart_hub().await;
+        let member = world.member_at("berlin");
+        let word = json!({"metadata": {"annotations": {"vidra.dev/confirm": "restore"}}});
+        world.hub.merge(&member, word).await;
+        world.ready("shop").await;
+        all_say(&world, "one").await;
+        let said = |member: &Value| member["metadata"]["annotations"].get("vidra.dev/confirm").is_some();
+        world.hub.when(&member, "the confirmation is taken off", |member| !said(member)).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_few_objects_from_later_declarations_hold_nothing() {
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
