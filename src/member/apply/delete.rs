@@ -152,11 +152,20 @@ async fn remove_ours(
             }
         }
     }
-    // A removal of many takes long, and others are edited meanwhile.
+    delete_unclaimed(executor, api, key, &live).await
+}
+
+/// Deletes what nobody else has come to declare: a removal of many takes long, and others are edited meanwhile.
+async fn delete_unclaimed(
+    executor: &Executor<'_>,
+    api: &Api<Live>,
+    key: &ObjectKey,
+    live: &Live,
+) -> Result<Outcome, CallError> {
     if (executor.is_claimed)(key) && !mutants::is(Mutant::ClaimsAtThePlan) {
         return Err(Withdrawn::Claimed.into());
     }
-    match call::delete_exactly(executor, api, key, &live).await? {
+    match call::delete_exactly(executor, api, key, live).await? {
         Deletion::Going => Ok(Outcome::Removing),
         Deletion::Done => {
             cache::forget(executor, key, live.uid());
