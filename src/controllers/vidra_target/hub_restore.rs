@@ -32,15 +32,15 @@ pub(super) fn known_generation(ctx: &Context<'_>) -> i64 {
 
 /// Why nothing is written to the member, if the hub is behind it.
 pub(super) fn restore_hold(ctx: &Context<'_>, session: &Session, found: &Generations) -> Option<Delivery> {
-    let total = note_later(ctx, session, found);
+    note_later(ctx, session, found);
     let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
         format!(" (here {key}, at generation {generation} of the VidraResource)")
     });
-    behind(ctx, session, found.later > 0, total, &example)
+    behind(ctx, session, found.later > 0, || session.later_generations.total(), &example)
 }
 
-/// Notes what the target has found, and wakes who goes by that; returns what all on the member have found.
-pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generations) -> usize {
+/// Notes what the target has found, and wakes who goes by that.
+pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generations) {
     let cluster = &ctx.key.cluster;
     let (before, total) = session.later_generations.note(ctx.key, found.later);
     if before > FEW && total <= FEW {
@@ -50,7 +50,6 @@ pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generatio
         // It takes the annotation off that confirms the restore.
         ctx.hub.queue.add(Key::Cluster(cluster.clone()), Priority::Resync);
     }
-    total
 }
 
 /// The same for a target that is being removed: what the other targets found says whether its wish may be out of date.
@@ -58,7 +57,7 @@ pub(super) fn goes_behind(ctx: &Context<'_>, session: &Session) -> Option<Delive
     if mutants::is(Mutant::LeavesBehind) {
         return None;
     }
-    match behind(ctx, session, false, session.later_generations.of_others(ctx.key), "")? {
+    match behind(ctx, session, false, || session.later_generations.of_others(ctx.key), "")? {
         Delivery::Waiting { reason, message } => {
             session.later_generations.wait(ctx.key, false);
             Some(Delivery::TearingDown { reason, message })
@@ -72,7 +71,7 @@ fn behind(
     ctx: &Context<'_>,
     session: &Session,
     found: bool,
-    total: usize,
+    total: impl Fn() -> usize,
     example: &str,
 ) -> Option<Delivery> {
     let cluster = &ctx.key.cluster;
@@ -96,6 +95,8 @@ fn behind(
         );
         return Some(Delivery::Waiting { reason: Reason::LooksFirst, message });
     }
+    // Counted when all have looked: another one, beside this, may have told what it found only since.
+    let total = total();
     if total <= FEW {
         return None;
     }

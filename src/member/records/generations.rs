@@ -53,6 +53,11 @@ impl LaterGenerations {
         (before, all.values().sum())
     }
 
+    /// How many all have found.
+    pub fn total(&self) -> usize {
+        self.found.lock().values().sum()
+    }
+
     /// How many all but this one have found.
     pub fn of_others(&self, target: &TargetKey) -> usize {
         self.found.lock().iter().filter(|(key, _)| *key != target).map(|(_, count)| count).sum()
@@ -108,6 +113,7 @@ mod tests {
         let later = LaterGenerations::default();
         assert_eq!(later.note(&one, 4), (0, 4));
         assert_eq!(later.note(&two, 2), (4, 6));
+        assert_eq!((later.total(), later.of_others(&one)), (6, 2));
         assert_eq!(later.note(&one, 0), (6, 2));
         assert!(!later.is_over(&[one.clone(), two.clone()]));
         assert_eq!(later.note(&two, 0), (2, 0));
