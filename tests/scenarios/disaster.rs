@@ -519,6 +519,48 @@ fn what_a_label_selected_on_one_of_two_members_stays_when_its_membercluster_is_m
     });
 }
 
+/// Another entry selects it for another namespace then.
+#[test]
+fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_made_again_without_it() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let label = json!({"metadata": {"labels": {"pool": "on"}}});
+        world.hub.merge(&world.member_at("berlin"), label.clone()).await;
+        let rest = format!("{}-rest", world.ns);
+        let targets = json!([
+            {"clusterSelector": {"matchLabels": {"pool": "on"}}},
+            {"clusterSelector": {}, "namespace": rest},
+        ]);
+        world.deliver_with("shop", &config_map("settings", "one"), json!({"targets": targets})).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let made = alice.live(&settings).await;
+
+        world.stop_hub().await;
+        lose_member(&world, "berlin").await;
+        let mark = world.mark();
+        world.start_hub().await;
+        world.member_says("berlin", "Ready", "True").await;
+        wait_for("held, for it was made again", SOON, async || {
+            let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+            let told = format!("{:?}", held.status);
+            if told.contains("MemberCluster berlin was made again") { Ok(()) } else { Err(told) }
+        })
+        .await;
+        world.hub.merge(&world.member_at("berlin"), label).await;
+        world.ready("shop").await;
+        assert_eq!(alice.live(&settings).await, made);
+        assert_eq!(world.writes("berlin", &mark), []);
+        // From then on a person who takes the label off has their way.
+        let none = json!({"metadata": {"labels": {"pool": null}}});
+        world.hub.merge(&world.member_at("berlin"), none).await;
+        alice.gone(&settings).await;
+        alice.live(&At::config_map(&rest, "settings")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_target_whose_membercluster_is_missing_says_so_and_waits_for_it() {
     scenario(async |mut world| {

@@ -33,7 +33,7 @@ pub type Targets = BTreeMap<String, String>;
 ///
 /// Held: losing the last target; losing more than `share` (percent) and more than one of them; with a share of 0 any loss;
 /// and whatever is lost with a target whose MemberCluster was made again (`remade`, its name) since it was delivered to:
-/// what selected it may be lost, and nobody has taken it back.
+/// what selected it, or selected it for its namespace, may be lost, and nobody has taken it back.
 /// Approval names the hash of exactly this removal, by uids: of targets that were made later it says nothing, though
 /// they are on the same clusters. A removal that was broken off, with some of its targets `underway` already, is the one
 /// that was approved.
@@ -52,13 +52,13 @@ pub fn targets(
         return Removal::Allowed;
     }
     let remade = remade.filter(|_| !mutants::is(Mutant::RemadeMemberAsks));
-    let why = if gone == all {
+    let why = if let Some(remade) = remade {
+        format!(
+            "MemberCluster {remade} was made again and is not selected as it was; its labels may be lost, put them back"
+        )
+    } else if gone == all {
         let last = if all == 1 { "cluster".into() } else { format!("{all} clusters") };
         format!("it would take the VidraResource off its last {last}")
-    } else if let Some(remade) = remade {
-        format!(
-            "MemberCluster {remade} was made again and is not selected as it is now; its labels may be lost, put them back"
-        )
     } else if (share == 0 || gone > 1) && gone * 100 > all * usize::from(share) {
         format!("it would take the VidraResource off {gone} of {all} clusters, more than {share} %")
     } else {

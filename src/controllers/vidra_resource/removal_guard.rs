@@ -36,7 +36,15 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
     for (cluster, target) in &targets {
         let (name, uid) = (cluster.clone(), target.removal_id());
         let exists = target.spec.desired == DesiredState::Present && !is_leaving(ctx, cluster);
-        match (exists, selection.targets.contains_key(cluster)) {
+        let to = selection.targets.get(cluster);
+        if let Some(to) = to.filter(|to| exists && **to != target.spec.namespace && is_remade(ctx, target)) {
+            // What it has in the namespace of before goes.
+            let uid = format!("{uid} {to}");
+            leaving.insert(name.clone(), uid.clone());
+            existing.insert(name, uid);
+            continue;
+        }
+        match (exists, to.is_some()) {
             (true, true) => drop(existing.insert(name, uid)),
             (true, false) => {
                 leaving.insert(name.clone(), uid.clone());
