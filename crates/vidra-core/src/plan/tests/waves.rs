@@ -285,8 +285,14 @@ proptest! {
             let news = matches!(&effect.action, Action::Create | Action::Apply { why: Why::Changed, .. });
             for (key, want) in state.wants.iter().filter(|(_, want)| want.directives.wave < wave) {
                 let held = state.inventory.get(key);
+                // Somebody else's, where one is wanted only if there is none, is all that was asked for.
+                let is_anothers = |live: &Live| {
+                    let is_own = live.proof || held.is_some_and(|held| held.uid == live.uid);
+                    let is_absent = want.directives.apply == ApplyMode::IfAbsent;
+                    is_absent && !is_own && held.is_some_and(|held| is_settled(want, held))
+                };
                 let current = match state.live.get(key) {
-                    Some(live) => live.current,
+                    Some(live) => live.current || is_anothers(live),
                     None => held.is_some_and(|held| is_settled(want, held)),
                 };
                 let known = state.inventory.get(&effect.key).is_some_and(|held| !held.uid.is_empty());
