@@ -62,6 +62,7 @@ pub(super) struct StatusThrottle {
     deferred: bool,
     /// The turn of values that wait for it.
     turn: Option<Instant>,
+    /// How often values alone are written.
     values: ValuePace,
 }
 

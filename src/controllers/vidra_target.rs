@@ -212,7 +212,7 @@ async fn keep(
     let was_ready =
         ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
     session.records.set_told(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
-    session.records.judge_by(&owner.hash, own_health::rules(ctx, session, &owner.hash));
+    own_health::hand_to(ctx, session, &owner.hash);
     session.records.feed_by(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,

@@ -21,13 +21,18 @@ const LISTS_REST: Duration = Duration::from_secs(30);
 /// Hands over the rules of a target that is known, whatever becomes of it now: where it is left as it is, or cannot be
 /// rendered, what changes meanwhile is judged by them, or a wave that was to wait would open by older ones once it goes on.
 pub(super) fn hand_over(ctx: &Context<'_>) {
-    let Some(session) = ctx.hub.session(&ctx.key.cluster) else { return };
-    let owner = ctx.owner_hash(ctx.key);
-    session.records.judge_by(&owner, rules(ctx, &session, &owner));
+    if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
+        hand_to(ctx, &session, &ctx.owner_hash(ctx.key));
+    }
+}
+
+/// The same where its session is at hand.
+pub(super) fn hand_to(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) {
+    session.records.judge_by(owner, rules(ctx, session, owner));
 }
 
 /// The rules that the target is to be judged by: those of which its spec has the digest.
-pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> {
+fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> {
     let now = own_rules(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
     if digest(&now) == ctx.target.spec.health_rules {
         return now;

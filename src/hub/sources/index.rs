@@ -235,7 +235,7 @@ impl SourceIndex {
         self.inner.read().revision(user, resource, |same| same == Some(true))
     }
 
-    /// Its sources are read again: until they are, nobody knows what it declares.
+    /// Its sources are read again: until they are, what it declares is not known.
     pub fn forget_reading(&self, user: &ResourceKey) {
         self.inner.write().readings.remove(user);
     }

@@ -31,7 +31,7 @@ pub(super) fn next(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Optio
     }))
 }
 
-/// This is the first that is told of a spec in which the revision that was applied whole is for another namespace, or with
+/// This is the first status of a spec in which the revision that was applied whole is for another namespace, or with
 /// other inputs: something else is waited for.
 fn is_moved(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> bool {
     let is_other = |namespace: &String| {
