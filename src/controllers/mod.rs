@@ -14,6 +14,7 @@ mod state;
 mod status_fallback;
 mod status_throttle;
 mod unreadable;
+mod value_turns;
 pub mod vidra_resource;
 pub mod vidra_target;
 mod write_refusal;

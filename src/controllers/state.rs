@@ -21,7 +21,8 @@ use super::{
     member_cluster::counts::Settling,
     revoke::Approved,
     status_fallback::Whole,
-    status_throttle::{Due, News, StatusThrottle, ValueTurns},
+    status_throttle::{Due, News, StatusThrottle},
+    value_turns::ValueTurns,
     vidra_resource::{KeptRevision, RevisionUse},
     vidra_target::{Causes, Undeclared},
     write_refusal::Failures,
@@ -142,7 +143,7 @@ impl ControllerState {
     /// When a status of this key is written that has this to tell.
     pub(super) fn status_due(&mut self, key: &Key, news: News, now: Instant) -> Due {
         let mut turns = std::mem::take(&mut self.value_turns);
-        let due = self.change(key, |state| state.throttle.due(news, now, &mut turns));
+        let due = self.change(key, |state| state.throttle.due(news, now, &key.namespace(), &mut turns));
         self.value_turns = turns;
         due
     }

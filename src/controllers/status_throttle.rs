@@ -1,10 +1,12 @@
 //! When a status of one object is written: at most once a second, the last one always. The one place that decides that, for
 //! VidraResources and VidraTargets.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use vidra_core::mutants::{self, Mutant};
+
+use super::value_turns::{Turn, ValueTurns};
 
 /// A status of one object is written at most once in this time, and once more when it ends what a passing one
 /// announced; the last one always.
@@ -20,9 +22,6 @@ const BETWEEN_BUSY_VALUES: Duration = Duration::from_secs(600);
 const BUSY_FROM: usize = 6;
 /// See [`BETWEEN_BUSY_VALUES`]. Values that did not change for so long after they were written are busy no more.
 const BUSY_WITHIN: Duration = Duration::from_secs(100);
-
-/// Statuses of which only values are news begin so long after one another, of all targets together.
-const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 
 /// What a status has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +60,9 @@ pub(super) struct StatusThrottle {
     /// One kept its distance since that was asked last.
     deferred: bool,
     /// The turn of values that wait for it.
-    turn: Option<Instant>,
+    turn: Option<Turn>,
+    /// Nobody has needed that turn since.
+    turn_rests: bool,
     /// How often values alone are written.
     values: ValuePace,
 }
@@ -112,28 +113,20 @@ impl ValuePace {
     }
 }
 
-/// The turns of statuses of which only values are news: members whose values all change at once leave the hub's API to
-/// other work.
-#[derive(Debug, Default)]
-pub(super) struct ValueTurns {
-    next: Option<Instant>,
-}
-
-impl ValueTurns {
-    fn take(&mut self, now: Instant) -> Instant {
-        let turn = self.next.map_or(now, |next| next.max(now));
-        self.next = Some(turn + BETWEEN_TURNS);
-        turn
-    }
-}
-
 impl StatusThrottle {
-    /// When a status is written that has this to tell.
-    pub(super) fn due(&mut self, news: News, now: Instant, turns: &mut ValueTurns) -> Due {
+    /// When a status of an object in this namespace is written that has this to tell.
+    pub(super) fn due(
+        &mut self,
+        news: News,
+        now: Instant,
+        namespace: &Arc<str>,
+        turns: &mut ValueTurns,
+    ) -> Due {
+        self.turn = self.turn.filter(|turn| !self.turn_rests || turns.rest(namespace, *turn, now).is_some());
         match news {
             News::Nothing => {
                 self.settling = None;
-                self.keep_turn(now);
+                self.rest_turn();
                 return Due::Never;
             }
             News::Passing | News::Followed => {
@@ -150,9 +143,10 @@ impl StatusThrottle {
                 if let Some(rest) = rest.filter(|_| !mutants::is(Mutant::ValuesAtOnce)) {
                     return Due::In(rest);
                 }
-                let turn = *self.turn.get_or_insert_with(|| turns.take(now));
-                if turn > now {
-                    return Due::In(turn - now);
+                let turn = *self.turn.get_or_insert_with(|| turns.take(namespace, now));
+                self.turn_rests = false;
+                if let Some(rest) = turns.rest(namespace, turn, now) {
+                    return Due::In(rest);
                 }
             }
             News::Lasting => {}
@@ -178,13 +172,13 @@ impl StatusThrottle {
         self.sent = Some(now);
         self.settling = None;
         self.values.note_sent(now);
-        self.keep_turn(now);
+        self.rest_turn();
     }
 
     /// A turn that nobody needs now is kept until it has passed: whoever gave turns back and took others would take them from
     /// the rest.
-    fn keep_turn(&mut self, now: Instant) {
-        self.turn = self.turn.filter(|turn| *turn > now);
+    fn rest_turn(&mut self) {
+        self.turn_rests = self.turn.is_some();
     }
 
     /// One was sent a moment ago.
@@ -207,6 +201,10 @@ fn rest_of(time: Duration, since: Instant, now: Instant) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    fn team() -> Arc<str> {
+        "team".into()
+    }
+
     const fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
     }
@@ -218,7 +216,7 @@ mod tests {
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         for (at, news, due) in table {
             let now = start + ms(*at);
-            assert_eq!(throttle.due(*news, now, &mut turns), *due, "{news:?} at {at} ms");
+            assert_eq!(throttle.due(*news, now, &team(), &mut turns), *due, "{news:?} at {at} ms");
             if *due == Due::Now {
                 throttle.sent(now);
             }
@@ -285,7 +283,7 @@ mod tests {
         let mut written = Vec::new();
         let mut second = |throttle: &mut StatusThrottle, second: u64, news| {
             let now = start + Duration::from_secs(second);
-            let due = throttle.due(news, now, &mut turns);
+            let due = throttle.due(news, now, &team(), &mut turns);
             if due == Now {
                 throttle.sent(now);
                 written.push(second);
@@ -313,22 +311,25 @@ mod tests {
         let mut all: Vec<_> = (0..1000).map(|_| StatusThrottle::default()).collect();
         for (nth, throttle) in (0_u64..).zip(&mut all) {
             let due = if nth == 0 { Now } else { In(ms(100 * nth)) };
-            assert_eq!(throttle.due(Values, start, &mut turns), due, "{nth}");
+            assert_eq!(throttle.due(Values, start, &team(), &mut turns), due, "{nth}");
             // Whoever asks again keeps its turn.
-            assert_eq!(throttle.due(Values, start, &mut turns), due, "{nth}");
+            assert_eq!(throttle.due(Values, start, &team(), &mut turns), due, "{nth}");
         }
         let last = &mut all[999];
-        assert_eq!(last.due(Lasting, start, &mut turns), Now);
+        assert_eq!(last.due(Lasting, start, &team(), &mut turns), Now);
         last.sent(start);
         // Its turn is kept, and takes no second one from the others.
-        assert_eq!(last.due(Values, start + ms(10_000), &mut turns), In(ms(89_900)));
+        assert_eq!(last.due(Values, start + ms(10_000), &team(), &mut turns), In(ms(89_900)));
         for _ in 0..1000 {
-            assert_eq!(last.due(Nothing, start + ms(10_000), &mut turns), Never);
-            assert_eq!(last.due(Values, start + ms(10_000), &mut turns), In(ms(89_900)));
+            assert_eq!(last.due(Nothing, start + ms(10_000), &team(), &mut turns), Never);
+            assert_eq!(last.due(Values, start + ms(10_000), &team(), &mut turns), In(ms(89_900)));
         }
-        assert_eq!(StatusThrottle::default().due(Values, start + ms(10_000), &mut turns), In(ms(90_000)));
-        assert_eq!(all[998].due(Values, start + ms(99_800), &mut turns), Now);
-        assert_eq!(StatusThrottle::default().due(Values, start + ms(200_000), &mut turns), Now);
+        assert_eq!(
+            StatusThrottle::default().due(Values, start + ms(10_000), &team(), &mut turns),
+            In(ms(90_000))
+        );
+        assert_eq!(all[998].due(Values, start + ms(99_800), &team(), &mut turns), Now);
+        assert_eq!(StatusThrottle::default().due(Values, start + ms(200_000), &team(), &mut turns), Now);
     }
 
     #[test]
@@ -336,11 +337,11 @@ mod tests {
         for wait in [Passing, Followed] {
             let (mut throttle, mut turns) = (StatusThrottle::default(), ValueTurns::default());
             let start = Instant::now();
-            assert_ne!(throttle.due(wait, start, &mut turns), Now);
+            assert_ne!(throttle.due(wait, start, &team(), &mut turns), Now);
             // What it announced is over, and needs no status.
-            assert_eq!(throttle.due(Nothing, start + ms(10), &mut turns), Never);
+            assert_eq!(throttle.due(Nothing, start + ms(10), &team(), &mut turns), Never);
             assert_eq!(throttle, StatusThrottle::default(), "{wait:?} leaves nothing behind");
-            assert_ne!(throttle.due(wait, start + ms(60_000), &mut turns), Now, "{wait:?}");
+            assert_ne!(throttle.due(wait, start + ms(60_000), &team(), &mut turns), Now, "{wait:?}");
         }
     }
 
@@ -348,7 +349,8 @@ mod tests {
     fn the_next_keeps_its_distance_from_the_answer_and_that_is_told_once() {
         let (mut throttle, mut turns, start) =
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
-        let mut due = |throttle: &mut StatusThrottle, at| throttle.due(Lasting, start + ms(at), &mut turns);
+        let mut due =
+            |throttle: &mut StatusThrottle, at| throttle.due(Lasting, start + ms(at), &team(), &mut turns);
         assert_eq!(due(&mut throttle, 0), Now);
         throttle.sent(start + ms(700));
         assert!(throttle.is_fresh(start + ms(1699)) && !throttle.is_fresh(start + ms(1700)));

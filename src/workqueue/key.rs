@@ -79,6 +79,15 @@ impl Key {
         }
     }
 
+    /// The namespace on the hub of what it is about; empty where that has none.
+    pub fn namespace(&self) -> Arc<str> {
+        match self {
+            Key::Cluster(_) => Arc::default(),
+            Key::Resource(key) => key.namespace.clone(),
+            Key::Target(key) => key.namespace.clone(),
+        }
+    }
+
     /// What it is about, without the loop's name.
     pub fn object(&self) -> &dyn fmt::Display {
         match self {

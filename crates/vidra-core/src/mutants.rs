@@ -322,6 +322,8 @@ pub enum Mutant {
     UnreadIsGone,
     /// Values alone are written as soon as anything else.
     ValuesAtOnce,
+    /// Values wait in one line, whoever's they are.
+    ValuesCrowd,
     /// Values that change all the time are written as often as others.
     BusyValuesWritten,
     /// Of a Secret comes back what is asked for.
@@ -351,7 +353,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 147] = [
+    pub const GUARDS: [Mutant; 148] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -495,6 +497,7 @@ impl Mutant {
         Mutant::AnyVersionTells,
         Mutant::UnreadIsGone,
         Mutant::ValuesAtOnce,
+        Mutant::ValuesCrowd,
         Mutant::BusyValuesWritten,
         Mutant::SecretsComeBack,
         Mutant::SecretsSeen,
