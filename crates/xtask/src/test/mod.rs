@@ -62,7 +62,7 @@ fn failed(done: &[Done]) -> Option<&Done> {
 fn report(mut done: Vec<Done>, took: Duration, quick: bool) -> Result<()> {
     let failures: Vec<_> = done.iter().filter(|part| part.error.is_some()).cloned().collect();
     for part in &failures {
-        println!("\n=== {}\n{}", part.name, part::text_of(&part.log));
+        println!("\n=== {}\n{}", part.name, part::telling(&part::text_of(&part.log)));
     }
     done.sort_by_key(|part| std::cmp::Reverse(part.took));
     println!("\nThe slowest parts, in seconds:");

@@ -159,6 +159,14 @@ pub fn text_of(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
+/// What of a log may say why the part failed: not what was built, nor the tests that held.
+pub fn telling(log: &str) -> String {
+    let steps = ["Compiling ", "Checking ", "Downloaded ", "Downloading "];
+    let is_step = |line: &str| steps.iter().any(|step| line.trim_start().starts_with(step));
+    let is_good = |line: &str| line.starts_with("test ") && line.ends_with(" ... ok");
+    log.lines().filter(|line| !is_step(line) && !is_good(line)).map(|line| format!("{line}\n")).collect()
+}
+
 /// The same command at the lowest priority.
 fn gentle(command: &Command) -> Command {
     same(command, "nice".as_ref(), &["-n".as_ref(), "19".as_ref(), command.get_program()])
@@ -196,6 +204,15 @@ fn counted(log: &str) -> Tests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_log_the_steps_that_went_well_tell_nothing() {
+        let log = "$ cargo clippy\n   Compiling syn v3\n    Checking tracing v1\nerror: no space left\n\
+            test one ... ok\ntest two ... FAILED\ntest result: FAILED. 1 passed";
+        let told =
+            "$ cargo clippy\nerror: no space left\ntest two ... FAILED\ntest result: FAILED. 1 passed\n";
+        assert_eq!(telling(log), told);
+    }
 
     #[test]
     fn what_test_programs_say_is_added_up() {
