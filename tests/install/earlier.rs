@@ -42,7 +42,9 @@ async fn an_earlier_build_before_beside_and_after_this_one_deletes_nothing_and_c
     fleet.declare("one").await;
     for member in MEMBERS {
         fleet.edit(member).await;
+        fleet.make_kind(member);
     }
+    fleet.deliver_unwell().await;
     let before = fleet.at_rest("the earlier build has delivered");
 
     // Its CRDs, its rights and this build come while the earlier one works.
@@ -50,7 +52,10 @@ async fn an_earlier_build_before_beside_and_after_this_one_deletes_nothing_and_c
     let new = machine.run_hub();
     fleet.is_same("this build beside the earlier one", &before, 0);
     old.kill();
+    let unwell = fleet.unwell();
     let taken = fleet.takes_over("this build after the earlier one", || works(&new), &before);
+    fleet.tells_of_unwell();
+    assert_eq!(fleet.unwell(), unwell, "a verdict writes nothing");
     let changed = fleet.changes("two", "this build has delivered", &taken).await;
 
     back(&machine, &deploy);
@@ -127,6 +132,54 @@ impl Fleet<'_> {
         let alice = Access::new(self.machine.cluster(member).client("admin").await.unwrap(), "alice");
         let at = At::new("v1", "ConfigMap", NAMESPACE, "edited");
         alice.merge(&at, json!({"data": {"value": "alice's"}})).await;
+    }
+
+    /// A custom kind, for what is unwell.
+    fn make_kind(&self, member: &str) {
+        let schema =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let kind = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gadgets.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Gadget", "plural": "gadgets"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]},
+        });
+        self.machine.kubectl(member, "apply -f -", &kind.to_string()).unwrap();
+        self.machine.kubectl(member, "wait --for=condition=Established crd/gadgets.example.com", "").unwrap();
+    }
+
+    /// An object that says by a condition that it is not well.
+    async fn deliver_unwell(&self) {
+        let manifest = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
+            "metadata": {"name": "unwell", "namespace": NAMESPACE}});
+        let mut resource = config_maps("unwell", NAMESPACE, []);
+        resource["spec"]["manifest"] = manifest.to_string().into();
+        self.people.apply(&resource, true).await.unwrap();
+        for member in MEMBERS {
+            let at = At::new("example.com/v1", "Gadget", NAMESPACE, "unwell");
+            let alice = Access::new(self.machine.cluster(member).client("admin").await.unwrap(), "alice");
+            alice.when(&at, "delivered", |_| true).await;
+            let why = json!([{"type": "Ready", "status": "False", "reason": "Broken", "message": "no disk"}]);
+            alice.merge(&at, json!({"status": {"conditions": why}})).await;
+        }
+    }
+
+    /// What is unwell, as it is in the members.
+    fn unwell(&self) -> Vec<String> {
+        let version = "{.metadata.resourceVersion}";
+        let of = |member| self.machine.field(member, &format!("gadget/unwell -n {NAMESPACE}"), version);
+        MEMBERS.into_iter().map(of).collect()
+    }
+
+    /// What was found to be well by builds that did not know its kind's conditions is told with its cause.
+    #[allow(clippy::print_stderr, reason = "what is told is for people")]
+    fn tells_of_unwell(&self) {
+        for member in MEMBERS {
+            let status = self.machine.field("hub", &format!("vt/unwell.{member} -n team-a"), "{.status}");
+            eprintln!("{member}: {status}");
+            assert!(status.contains("no disk") && status.contains("Gadget"), "{status}");
+            assert!(!status.contains("\"state\":\"Ready\""), "{status}");
+        }
     }
 
     fn live(&self, member: &str) -> Live {

@@ -1,5 +1,5 @@
 //! `health`: what rules cost. Simulated clusters, in a process of their own: events of objects that a rule judges beside as
-//! many of ConfigMaps, and a change of the fleet's rules on all members.
+//! many of ConfigMaps, a change of the fleet's rules on all members, and values that come back from all of them.
 
 use std::{path::Path, time::Duration};
 
@@ -11,10 +11,12 @@ use tokio::time::{Instant, sleep};
 use vidra_api::{TargetState, VidraTarget};
 
 use super::{
+    feedback::Feedback,
     fleet::{NAMESPACE, deliver},
     memkube::{Simulated, reached},
     process::HubProcess,
     report::Report,
+    watched::DECLARED,
 };
 use crate::world::{Access, At};
 
@@ -62,8 +64,8 @@ impl Bench<'_> {
         let members = self.members().await?;
         deliver(&hub, "plain", &manifest((0..OBJECTS).map(config_map))).await?;
         self.fleet.ready(&hub, 1).await?;
-        let gadgets = std::iter::once(crd()).chain((0..OBJECTS).map(gadget));
-        deliver(&hub, "gadgets", &manifest(gadgets)).await?;
+        let gadgets = manifest(std::iter::once(crd()).chain((0..OBJECTS).map(gadget)));
+        deliver(&hub, "gadgets", &gadgets).await?;
         self.targets_are(&hub, TargetState::Progressing).await?;
         let up = async |member: &Access, object, _| {
             member.merge_status(&gadget_at(object), json!({"status": {"phase": "Up", "load": 0}})).await;
@@ -71,6 +73,18 @@ impl Bench<'_> {
         each(&members, 1, &up).await;
         self.fleet.ready(&hub, 2).await?;
         self.events(&process, &members, report).await?;
+        let feedback = Feedback {
+            hub: &hub,
+            process: &process,
+            members: &members,
+            value: |turn| json!({"status": {"load": turn}}),
+            rule: json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Gadget", "name": gadget_name(0),
+                "values": [{"name": "load", "expression": "status.load"}]}),
+            object: gadget_at(0),
+            resource: ("gadgets", gadgets),
+            declared: (0..OBJECTS).map(config_map_name).collect(),
+        };
+        feedback.run(report).await?;
         // One that turns nothing, one that turns all, and one that turns all back.
         let (up, not_up) = (TargetState::Ready, TargetState::Progressing);
         let still = self.change(&hub, &process, "status.phase in ['Up']", up).await?;
@@ -212,16 +226,20 @@ fn config_map_name(number: usize) -> String {
 
 fn config_map(number: usize) -> Value {
     let metadata = json!({"name": config_map_name(number)});
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "1"}})
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": DECLARED}})
+}
+
+fn gadget_name(number: usize) -> String {
+    format!("gadget-{number:02}")
 }
 
 fn gadget(number: usize) -> Value {
-    let metadata = json!({"name": format!("gadget-{number:02}")});
+    let metadata = json!({"name": gadget_name(number)});
     json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Gadget", "metadata": metadata, "spec": {"size": 1}})
 }
 
 fn gadget_at(number: usize) -> At {
-    At::new(&format!("{GROUP}/v1"), "Gadget", NAMESPACE, &format!("gadget-{number:02}"))
+    At::new(&format!("{GROUP}/v1"), "Gadget", NAMESPACE, &gadget_name(number))
 }
 
 fn crd() -> Value {

@@ -11,6 +11,7 @@ mod apply;
 mod attacked;
 mod calls;
 mod etcd;
+mod feedback;
 mod fleet;
 mod floor;
 mod heal;

@@ -1,0 +1,153 @@
+//! The part of `health` about values that come back: those of all members change each second, and what the hub writes, and
+//! how fast it repairs, stands beside a time in which they do not.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::future::join_all;
+use kube::Api;
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use vidra_api::VidraTarget;
+
+use super::{
+    fleet::{NAMESPACE, resource},
+    memkube::reached,
+    process::HubProcess,
+    report::{Report, quantile},
+    watched::{Events, undone, watch},
+};
+use crate::world::{Access, At};
+
+/// How long values change, and how long they do not.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Values alone are written so often a second, of all targets together: what the hub promises.
+const A_SECOND: f64 = 10.0;
+const BETWEEN_VALUES: Duration = Duration::from_secs(10);
+
+/// What the parts of it work on.
+pub struct Feedback<'a> {
+    /// The hub's cluster.
+    pub hub: &'a Access,
+    /// The hub.
+    pub process: &'a HubProcess,
+    /// The members; each has the object.
+    pub members: &'a [Access],
+    /// An object of each member, with a number in its status.
+    pub object: At,
+    /// Sets that number.
+    pub value: fn(usize) -> Value,
+    /// Asks for it.
+    pub rule: Value,
+    /// Of the VidraResource with that object: its name and its manifest.
+    pub resource: (&'a str, String),
+    /// ConfigMaps that are as declared.
+    pub declared: Vec<String>,
+}
+
+/// What a minute came to.
+struct Minute {
+    /// Milliseconds of each.
+    repairs: Vec<f64>,
+    /// At the hub's API.
+    writes: f64,
+    /// Of targets.
+    reconciles: f64,
+}
+
+impl Feedback<'_> {
+    /// Runs it; nothing is asked for afterwards.
+    pub async fn run(&self, report: &mut Report) -> Result<()> {
+        let still = self.minute(false, true).await?;
+        self.ask_for(json!([self.rule])).await?;
+        self.values_are_there().await?;
+        let busy = self.minute(true, true).await?;
+        // The last are written when all have had their turns.
+        sleep(2 * BETWEEN_VALUES + Duration::from_secs_f64(self.members.len() as f64 / A_SECOND)).await;
+        let rest = self.minute(false, false).await?;
+        self.ask_for(json!([])).await?;
+
+        let most = A_SECOND * MINUTE.as_secs_f64();
+        let what =
+            "hub writes in a minute in which all values change each second, more than for repairs alone";
+        report.figure("feedback_writes", busy.writes - still.writes, Some(most), what);
+        report.figure(
+            "feedback_rest_writes",
+            rest.writes,
+            Some(0.0),
+            "hub writes in a minute in which none does",
+        );
+        let ratio = quantile(&busy.repairs, 0.99) / quantile(&still.repairs, 0.99);
+        let what = "P99 of repairs meanwhile, over that of a minute without values";
+        report.figure("feedback_repair_p99", ratio, Some(1.3), what);
+        for (name, minute) in [("without values", &still), ("while values change", &busy)] {
+            report.condition(&format!("repairs {name}"), minute.repairs.len());
+            report.condition(&format!("ms P99 of repairs {name}"), quantile(&minute.repairs, 0.99));
+            report.condition(&format!("reconciles of targets {name}"), minute.reconciles);
+            report.condition(&format!("hub writes {name}, with those for repairs"), minute.writes);
+        }
+        Ok(())
+    }
+
+    async fn values_are_there(&self) -> Result<()> {
+        let targets: Api<VidraTarget> = Api::namespaced(self.hub.client.clone(), NAMESPACE);
+        reached("targets have values", self.members.len(), || {
+            let targets = targets.clone();
+            Box::pin(async move {
+                let all = targets.list(&Default::default()).await?.items.into_iter();
+                Ok(all
+                    .filter(|one| one.status.as_ref().is_some_and(|status| status.feedback.is_some()))
+                    .count())
+            })
+        })
+        .await
+    }
+
+    async fn ask_for(&self, rules: Value) -> Result<()> {
+        let (name, manifest) = &self.resource;
+        let wanted = resource(name, manifest, json!({"statusFeedback": rules}));
+        let applied = self.hub.apply(&wanted, true).await;
+        applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
+    }
+
+    /// A minute in which each member's value changes each second, an object of the first member is edited each second, or
+    /// neither.
+    async fn minute(&self, values: bool, edits: bool) -> Result<Minute> {
+        let first = self.members.first().context("no members")?;
+        let mut events = watch(&first.client, None).await?;
+        let looks =
+            async || self.process.metric("workqueue_work_duration_seconds_count{name=\"target\"}").await;
+        let writes = async || self.process.metrics("vidra_api_requests_total{cluster=\"hub\"").await;
+        let (looked, written, began) = (looks().await?, writes().await?, Instant::now());
+        let mut seconds = interval(Duration::from_secs(1));
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut repairs = Vec::new();
+        for (turn, name) in (1..).zip(self.declared.iter().cycle()) {
+            seconds.tick().await;
+            if began.elapsed() >= MINUTE {
+                break;
+            }
+            let change = async {
+                let members = self.members.iter().filter(|_| values);
+                join_all(members.map(|member| member.merge_status(&self.object, (self.value)(turn)))).await;
+            };
+            let repair = async {
+                match edits {
+                    true => repair(first, &mut events, name, turn).await,
+                    false => Ok(Vec::new()),
+                }
+            };
+            let (_, repaired) = tokio::join!(change, repair);
+            repairs.extend(repaired?);
+        }
+        let (writes, reconciles) = (writes().await? - written, looks().await? - looked);
+        Ok(Minute { repairs, writes, reconciles })
+    }
+}
+
+/// Milliseconds until an edit is undone.
+async fn repair(member: &Access, events: &mut Events, name: &str, turn: usize) -> Result<Vec<f64>> {
+    let (at, names, began) = (At::config_map(NAMESPACE, name), [name.to_owned()], Instant::now());
+    let edit = member.merge(&at, json!({"data": {"value": format!("edit {turn}")}}));
+    tokio::join!(edit, undone(events, began, &names)).1
+}
