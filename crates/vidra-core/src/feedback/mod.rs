@@ -25,7 +25,7 @@ use crate::{
     health::{
         expression::{Expression, Stop, View},
         rule::{Groups, RuleError, RuleText},
-        rules::short,
+        rules::{PATTERNS_MAX, TOO_MANY_PATTERNS, short},
     },
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -124,8 +124,9 @@ impl Rules {
     /// Reads them; tells what of them cannot be used, each with its place.
     pub fn read(written: &[FeedbackRule]) -> (Rules, Vec<String>) {
         let (mut rules, mut problems) = (Vec::new(), Vec::new());
+        let mut patterns = PATTERNS_MAX;
         for (nth, one) in written.iter().take(FEEDBACK_RULES_MAX).enumerate() {
-            match Rule::read(nth, one, &mut problems) {
+            match Rule::read(nth, one, (&mut patterns, &mut problems)) {
                 Ok(rule) => rules.push(rule),
                 Err(why) => problems.push(format!("spec.statusFeedback[{nth}]: {why}")),
             }
@@ -230,7 +231,11 @@ fn keep(extract: &mut Extract, name: &str, given: Result<Option<Value>, String>)
 }
 
 impl Rule {
-    fn read(nth: usize, written: &FeedbackRule, problems: &mut Vec<String>) -> Result<Rule, String> {
+    fn read(
+        nth: usize,
+        written: &FeedbackRule,
+        told: (&mut usize, &mut Vec<String>),
+    ) -> Result<Rule, String> {
         let FeedbackRule { api_version, kind, name, values } = written;
         let text =
             RuleText { api_version: api_version.clone(), kind: Some(kind.clone()), ..RuleText::default() };
@@ -250,7 +255,7 @@ impl Rule {
                 Builtin::of(&group, kind)
                     .ok_or_else(|| format!("no values are well known of {kind}; write some under values"))?,
             ),
-            false => Values::Own(compile(nth, written, problems)),
+            false => Values::Own(compile(nth, written, told)),
         };
         Ok(Rule { nth, group, kind: kind.clone(), name: name.clone(), values })
     }
@@ -269,16 +274,25 @@ impl Rule {
     }
 }
 
-/// Those of its expressions that can be read.
-fn compile(nth: usize, written: &FeedbackRule, problems: &mut Vec<String>) -> Vec<(String, Expression)> {
+/// Those of its expressions that can be read, while there is room for their patterns.
+fn compile(
+    nth: usize,
+    written: &FeedbackRule,
+    (patterns, problems): (&mut usize, &mut Vec<String>),
+) -> Vec<(String, Expression)> {
     let mut all = Vec::new();
     for (at, one) in written.values.iter().take(FEEDBACK_VALUES_MAX).enumerate() {
-        match Expression::compile(&one.expression) {
+        let read = Expression::compile(&one.expression).map_err(|fault| fault.describe(&one.expression));
+        let read = read.and_then(|expression| match patterns.checked_sub(expression.patterns()) {
+            Some(left) => {
+                *patterns = left;
+                Ok(expression)
+            }
+            None => Err(TOO_MANY_PATTERNS.to_owned()),
+        });
+        match read {
             Ok(expression) => all.push((one.name.clone(), expression)),
-            Err(fault) => problems.push(format!(
-                "spec.statusFeedback[{nth}].values[{at}].expression, {}",
-                fault.describe(&one.expression)
-            )),
+            Err(why) => problems.push(format!("spec.statusFeedback[{nth}].values[{at}].expression, {why}")),
         }
     }
     all

@@ -254,6 +254,9 @@ fn what_cannot_be_used_is_told_with_its_place_and_the_rest_is() {
     }
     let (told, ..) = values(&rules, &key("example.com", "Gadget", "a"), &json!({"status": {"a": 1}}));
     assert_eq!(told, json!({"good": {"integer": 1}}));
+    let four = "a.matches('1') && a.matches('2') && a.matches('3') && a.matches('4')";
+    let (_, many) = Rules::read(&vec![rule("Gadget", &[("a", four)]); 11]);
+    assert!(many.len() == 1 && many[0].contains("[10]") && many[0].contains("40 patterns"), "{many:?}");
     let (reason, message) = complaint(&problems, &[0]).unwrap();
     assert_eq!(reason, Reason::FeedbackInvalid);
     assert!(message.ends_with("; and 4 more"), "{message}");

@@ -256,6 +256,12 @@ impl Rule {
         Ok(rule)
     }
 
+    /// How many patterns its expressions have.
+    pub(super) fn patterns(&self) -> usize {
+        let judging = self.verdicts.iter().map(|(_, expression)| expression);
+        judging.chain(&self.suspended).chain(&self.message).map(Expression::patterns).sum()
+    }
+
     /// Whether an object's status has what one of its expressions reads: it counts for the others of its group only then.
     pub(super) fn reads(&self, live: &Value) -> bool {
         let judging = self.verdicts.iter().map(|(_, expression)| expression);
@@ -267,8 +273,9 @@ impl Rule {
 
     /// Whether somebody has stopped the object.
     pub(super) fn suspension(&self, live: &Value) -> Option<Health> {
+        let suspended = self.suspended.as_ref()?;
         let view = View::new(live);
-        match self.suspended.as_ref()?.truth(&view) {
+        match suspended.truth(&view) {
             Ok(true) => Some(self.phrase(Health::suspended("The object is suspended"), &view)),
             Ok(false) | Err(Stop::Undefined(_)) => None,
             Err(Stop::Costly(why)) => Some(too_costly(why)),

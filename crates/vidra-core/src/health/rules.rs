@@ -32,7 +32,21 @@ impl Origin {
             Origin::Shipped => usize::MAX,
         }
     }
+
+    /// How many patterns they have at most: each is kept in memory, compiled.
+    const fn most_patterns(self) -> usize {
+        match self {
+            Origin::Resource => PATTERNS_MAX,
+            Origin::Fleet | Origin::Shipped => usize::MAX,
+        }
+    }
 }
+
+/// Most patterns of the expressions of a VidraResource's rules together; and of those of its feedback.
+pub(crate) const PATTERNS_MAX: usize = 40;
+/// Why what has more cannot be used.
+pub(crate) const TOO_MANY_PATTERNS: &str =
+    "with those before it there are more than 40 patterns of matches; compare texts, or join patterns with |";
 
 /// Something to tell whoever wrote a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +102,12 @@ impl Rules {
         before: &Rules,
     ) -> (Rules, Vec<Problem>) {
         let (mut by_scope, mut problems) = (BTreeMap::<Scope, Entry>::new(), Vec::new());
+        let mut room = origin.most_patterns();
+        let mut has_room = |rule: &Rule| {
+            let left = room.checked_sub(rule.patterns());
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
         for (nth, (place, text)) in texts.into_iter().enumerate() {
             if nth == origin.most() {
                 problems.push(Problem::TooMany { place, most: origin.most() });
@@ -104,7 +124,13 @@ impl Rules {
                 problems.push(Problem::Duplicate { place, first: first.place.clone(), scope });
                 continue;
             }
-            let entry = match Rule::compile(text, &scope) {
+            let read = Rule::compile(text, &scope).and_then(|rule| match has_room(&rule) {
+                true => Ok(rule),
+                false => {
+                    Err(RuleError::Unreadable { scope: scope.clone(), what: TOO_MANY_PATTERNS.to_owned() })
+                }
+            });
+            let entry = match read {
                 Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
                 Err(error) => {
                     problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
@@ -113,7 +139,10 @@ impl Rules {
                     }
                     let known = before.get(scope.key()).map(|(_, known)| known);
                     let broken = || Entry { place, rule: Err(error), hash: hash_of(&scope, text) };
-                    known.filter(|known| known.rule.is_ok()).cloned().unwrap_or_else(broken)
+                    known
+                        .filter(|known| known.rule.as_ref().is_ok_and(|rule| has_room(rule)))
+                        .cloned()
+                        .unwrap_or_else(broken)
                 }
             };
             by_scope.insert(scope, entry);

@@ -105,7 +105,7 @@ impl<'a> Evaluation<'a> {
             Kind::Call { function, of, arguments } => self.call(*function, of.as_deref(), arguments),
             Kind::Matches(of, pattern) => match self.value(of)? {
                 Value::Text(text) => {
-                    self.cost.read(text.len())?;
+                    self.cost.steps(pattern.steps(text.len()))?;
                     Ok(Value::Bool(pattern.is_match(&text)))
                 }
                 other => no_value(format!("matches is for texts, and this is {}", other.name())),
@@ -160,6 +160,7 @@ impl<'a> Evaluation<'a> {
 
     fn index(&mut self, of: &'a Node, key: &'a Node, is_optional: bool) -> Given<'a> {
         let (of, key) = (self.value(of)?, self.value(key)?);
+        self.cost.read(key.text_length())?;
         let (of, is_optional) = match of {
             Value::Optional(None) => return Ok(Value::Optional(None)),
             Value::Optional(Some(inner)) => (Value::clone(&inner), true),
@@ -236,6 +237,7 @@ impl<'a> Evaluation<'a> {
         if one.is_map() && other.is_map() {
             for key in one.items().unwrap_or_default() {
                 let Value::Text(key) = key else { return Ok(false) };
+                self.cost.read(key.len())?;
                 let (Some(one), Some(other)) = (one.get(&key), other.get(&key)) else { return Ok(false) };
                 if !self.is_equal(&one, &other)? {
                     return Ok(false);
@@ -337,7 +339,7 @@ impl<'a> Evaluation<'a> {
             };
             self.cost.bytes(key.len())?;
             if let Some(value) = self.item(item)? {
-                all.insert(key.to_string(), value);
+                all.insert(key.shared(), value);
             }
         }
         Ok(Value::Map(Rc::new(all)))

@@ -10,6 +10,7 @@ mod functions;
 mod lexer;
 mod output;
 mod parser;
+mod pattern;
 mod time;
 mod tree;
 mod value;
@@ -36,7 +37,8 @@ const NESTING_MAX: usize = 10;
 const DEPTH_MAX: usize = 32;
 /// Most items that one loop goes over.
 const ITEMS_MAX: usize = 1024;
-/// Most steps of one evaluation: nodes of the tree, and 64 bytes of a text or one value of a comparison.
+/// Most steps of one evaluation: nodes of the tree, and 64 bytes of a text or one value of a comparison; and for each KiB of a
+/// pattern 16 bytes of what it reads.
 const STEPS_MAX: usize = 10_000;
 /// Most bytes that one evaluation makes: texts, and items of lists and maps.
 const BYTES_MAX: usize = 256 * 1024;
@@ -98,6 +100,11 @@ impl Expression {
     /// The fields that it names, from their roots; what is below an index or in a loop's items is told by the list.
     pub(super) fn paths(&self) -> &BTreeSet<Path> {
         &self.paths
+    }
+
+    /// How many patterns it has.
+    pub(crate) fn patterns(&self) -> usize {
+        self.tree.patterns()
     }
 
     /// Whether it is true of an object. What is no bool is [`Stop::Undefined`].

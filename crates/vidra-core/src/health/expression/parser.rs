@@ -1,15 +1,12 @@
 //! Reads an expression into its tree: CEL's grammar, by descent, as deep as the bounds allow and no deeper.
 
-use regex::RegexBuilder;
-
 use super::{
     DEPTH_MAX, Fault, NESTING_MAX, functions,
     lexer::{self, Word},
+    pattern::Pattern,
     tree::{Item, Kind, Loop, LoopKind, Node, Operator},
 };
 
-/// Most bytes that one compiled pattern takes.
-const PATTERN_MAX: usize = 64 * 1024;
 /// How many patterns one expression may have: each is compiled, and kept.
 const PATTERNS_MAX: usize = 4;
 
@@ -360,14 +357,13 @@ impl Parser {
         if self.patterns > PATTERNS_MAX {
             return Err(Fault::new(place, "this is one of more than 4 patterns; join them with |"));
         }
-        let regex = RegexBuilder::new(&pattern)
-            .size_limit(PATTERN_MAX)
-            .dfa_size_limit(PATTERN_MAX)
-            .nest_limit(u32::try_from(NESTING_MAX).unwrap_or(0))
-            .build();
-        let unfit =
-            |_| Fault::new(place, "this is no pattern (RE2's syntax), or too large a one; make it simpler");
-        self.node(at, Kind::Matches(Box::new(of), regex.map_err(unfit)?))
+        let Some(pattern) = Pattern::compile(&pattern) else {
+            return Err(Fault::new(
+                place,
+                "this is no pattern (RE2's syntax, without \\p and the flags u and x), or too large a one; make it simpler",
+            ));
+        };
+        self.node(at, Kind::Matches(Box::new(of), pattern))
     }
 
     /// `of.all(name, body)`, and its like.

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use regex::Regex;
-
-use super::{Path, functions::Function};
+use super::{Path, functions::Function, pattern::Pattern};
 
 /// A part of an expression.
 #[derive(Debug)]
@@ -61,7 +59,7 @@ pub(super) enum Kind {
         arguments: Vec<Node>,
     },
     /// With its pattern, compiled once.
-    Matches(Box<Node>, Regex),
+    Matches(Box<Node>, Pattern),
 }
 
 /// An item of a list or map as it is written.
@@ -151,6 +149,12 @@ impl Node {
             Kind::Loop(looped) => [&looped.over, &looped.body].into_iter().chain(&looped.filter).collect(),
             Kind::Call { of, arguments, .. } => of.as_deref().into_iter().chain(arguments).collect(),
         }
+    }
+
+    /// How many patterns it and what is below it have.
+    pub(super) fn patterns(&self) -> usize {
+        let below: usize = self.children().into_iter().map(Node::patterns).sum();
+        below + usize::from(matches!(self.kind, Kind::Matches(..)))
     }
 
     /// The path of fields that it is, if it is one.

@@ -15,7 +15,7 @@ pub(super) enum Value<'a> {
     /// A list or map of the object.
     Lent(&'a Json),
     List(Rc<Vec<Value<'a>>>),
-    Map(Rc<BTreeMap<String, Value<'a>>>),
+    Map(Rc<BTreeMap<Rc<str>, Value<'a>>>),
     Optional(Option<Rc<Value<'a>>>),
     /// Nanoseconds since 1970.
     Time(i128),
@@ -36,6 +36,16 @@ impl Deref for Text<'_> {
     fn deref(&self) -> &str {
         match self {
             Text::Lent(text) => text,
+            Text::Made(text) => text,
+        }
+    }
+}
+
+impl Text<'_> {
+    /// Copied, unless it was made.
+    pub(super) fn shared(self) -> Rc<str> {
+        match self {
+            Text::Lent(text) => text.into(),
             Text::Made(text) => text,
         }
     }
@@ -111,7 +121,7 @@ impl<'a> Value<'a> {
             Value::Lent(Json::Array(items)) => items.iter().map(Value::of_json).collect(),
             Value::Lent(Json::Object(map)) => map.keys().map(|key| Value::Text(Text::Lent(key))).collect(),
             Value::List(items) => items.to_vec(),
-            Value::Map(map) => map.keys().map(|key| Value::Text(Text::Made(key.as_str().into()))).collect(),
+            Value::Map(map) => map.keys().map(|key| Value::Text(Text::Made(key.clone()))).collect(),
             _ => return None,
         })
     }

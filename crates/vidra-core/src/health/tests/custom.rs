@@ -86,6 +86,26 @@ fn conditions_of_a_closed_table_are_heard() {
 }
 
 #[test]
+fn what_has_another_type_or_is_huge_is_taken_for_absent_and_stops_nothing() {
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z"});
+    let odd = [json!({}), json!(null), json!([]), json!(7), json!("Ready"), json!({"status": "False"})];
+    let typed = [json!({"type": 7, "status": ["False"]}), json!({"type": "Degraded", "status": true})];
+    let many = odd.into_iter().chain(typed).cycle().take(100_000);
+    for generation in [json!(null), json!("2"), json!("x"), json!(2.5), json!(u64::MAX), json!({"a": 2})] {
+        let conditions: Vec<_> = many.clone().chain([ready.clone()]).collect();
+        let live = widget(json!({"observedGeneration": generation, "conditions": conditions}));
+        assert_eq!(told(&live, &Facts::default()).0, Current, "{generation}");
+    }
+    for generation in [json!(-1), json!(i64::MAX), json!("-9223372036854775808")] {
+        let live = widget(json!({"observedGeneration": generation, "conditions": [ready]}));
+        assert_eq!(told(&live, &Facts::default()).1, "LatestGenerationNotObserved", "{generation}");
+    }
+    for status in [json!([]), json!("Ready"), json!(1), json!({"conditions": {"type": "Ready"}})] {
+        assert_eq!(told(&widget(status), &Facts::default()).0, Current);
+    }
+}
+
+#[test]
 fn a_column_that_a_crd_prints_speaks_where_no_condition_does() {
     let facts = Facts {
         kind: KindFacts { columns: vec![vec!["status".into(), "state".into()]], ..KindFacts::default() },

@@ -381,6 +381,22 @@ fn a_resource_has_twenty_rules_and_a_fleet_five_hundred() {
 }
 
 #[test]
+fn the_patterns_of_a_resource_are_forty_in_all_and_those_of_the_fleet_are_not_counted() {
+    let four = "a.matches('1') && a.matches('2') && a.matches('3') && a.matches('4')";
+    let judging = |nth: usize| {
+        let mut rule = rule("a.b", Some(&format!("K{nth}")), "x");
+        rule["current"] = json!(four);
+        rule
+    };
+    let rules: Vec<_> = (0..11).map(judging).collect();
+    let (all, problems) = read(Origin::Resource, &rules);
+    let [Problem::Invalid { place, error }] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!((place.as_str(), all.scopes().count()), ("rules[10]", 11));
+    assert!(error.to_string().contains("more than 40 patterns"), "{error}");
+    assert_eq!(read(Origin::Fleet, &rules).1, []);
+}
+
+#[test]
 fn a_digest_tells_whether_anything_could_be_judged_otherwise() {
     let base = rule("a.b/v1", Some("X"), "x");
     let digest = |resource: &[Value], fleet: &[Value]| set(resource, fleet, &[]).digest();

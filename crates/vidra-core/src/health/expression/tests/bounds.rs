@@ -65,6 +65,10 @@ fn what_takes_too_many_steps_or_makes_too_much_is_stopped() {
         ("status.list.all(x, status.text == status.other)".to_owned(), "10,000 steps"),
         ("status.list.exists(x, status.text.contains('b'))".to_owned(), "10,000 steps"),
         ("status.list.exists(x, status.text.matches('b'))".to_owned(), "10,000 steps"),
+        // What a pattern does for each byte grows with its size.
+        ("status.text.matches('a[ab]{90}[^ab]')".to_owned(), "10,000 steps"),
+        ("[{status.text: 1}].all(m, status.list.all(x, m[status.text] == 1))".to_owned(), "10,000 steps"),
+        ("[{status.text: 1}].all(m, status.list.all(x, m == m))".to_owned(), "10,000 steps"),
         ("status.text + status.text + status.text == ''".to_owned(), "256 KiB"),
         ("status.text.replace('a', 'aaa') == ''".to_owned(), "256 KiB"),
         ("status.text.split('').size() == 1".to_owned(), "256 KiB"),
@@ -78,6 +82,21 @@ fn what_takes_too_many_steps_or_makes_too_much_is_stopped() {
     }
     assert_eq!(evaluate("status.list.all(x, x < 1024 && x >= 0)"), Ok(Ok(true)));
     assert_eq!(evaluate("status.text == status.other"), Ok(Ok(true)));
+    assert_eq!(evaluate("status.text.matches('b')"), Ok(Ok(false)));
+}
+
+#[test]
+fn patterns_are_small_and_know_the_letters_of_ascii() {
+    let told = |pattern: &str| evaluate(&format!("status.short.matches(r'{pattern}')"));
+    // With Unicode's tables the last one takes seconds to compile.
+    for pattern in [r"^\w$", "(?i)^A[^b]?$", &format!("(?i){}|a", r"[\w\W]".repeat(120))] {
+        assert_eq!(told(pattern), Ok(Ok(true)), "{pattern}");
+    }
+    for pattern in ["(?u)a", "(?iu:a)", "(?-u)a", "(?i-s)(?u:a)", "(?x) ( ?u:a)", r"\pL", "[é]", "a{1000}"] {
+        let refused = told(pattern).expect_err(pattern);
+        assert!(refused.contains("this is no pattern"), "{pattern}: {refused}");
+    }
+    assert_eq!(evaluate("'größe'.matches('^gr.*ße$') && 'x(?u'.matches('(.?u)$')"), Ok(Ok(true)));
 }
 
 #[test]
