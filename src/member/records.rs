@@ -410,18 +410,23 @@ impl Records {
     ) {
         let inner = self.inner.lock();
         let asker = Asker::new(&inner.owners, owner);
+        let settings = self.views.evidence.secrecy.tuning.now();
         let mut declared = inner.owners.get(owner).map(|known| Beside::new(&known.desired.objects));
         for key in keys {
             let declared = declared.as_mut().and_then(|declared| declared.get(key));
-            let record = inner.objects.get(key);
-            each(key, record.map(|record| record.seen(owner, asker.standing(key, record, declared))));
+            let seen = inner.objects.get(key).map(|record| {
+                record.seen(owner, asker.standing(key, record, declared).covered(key, &settings.redact))
+            });
+            each(key, seen);
         }
     }
 
     /// An object's health as this owner sees it, and why it is not current.
     pub fn health(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
-        let standing = |standing: Standing<'_>| (standing.status, standing.note.map(str::to_owned));
-        self.inner.lock().standing(owner, key).map(standing)
+        let settings = self.views.evidence.secrecy.tuning.now();
+        let inner = self.inner.lock();
+        let standing = inner.standing(owner, key)?.covered(key, &settings.redact);
+        Some((standing.status, standing.note.map(str::to_owned)))
     }
 
     /// What waits for an object may go on, as this owner sees it.

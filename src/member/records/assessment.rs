@@ -47,6 +47,8 @@ pub(super) struct Told {
 #[derive(Debug)]
 struct Note {
     text: String,
+    /// A health rule gave it, which may repeat what the object says.
+    quotes: bool,
     /// See [`vidra_core::health::Verdict::grounds`].
     grounds: u32,
     /// When a text of these grounds was news last, and whether this one was.
@@ -65,7 +67,7 @@ impl Note {
             return self.clone();
         }
         let told = if rests { (at, false) } else { (Instant::now(), true) };
-        Arc::new(Self { text: text.to_owned(), grounds: self.grounds, told })
+        Arc::new(Self { text: text.to_owned(), quotes: self.quotes, grounds: self.grounds, told })
     }
 
     /// The same while it is no news.
@@ -103,8 +105,9 @@ impl Assessment {
         let suspended = verdict.health.is_suspended();
         let unproven = verdict.is_unproven(live, &by.facts);
         let note = (status != HealthStatus::Current).then(|| {
+            let quotes = matches!(verdict.basis, Basis::Rule(Match { rule: Ok(_), .. }));
             let grounds = verdict.grounds(live);
-            Arc::new(Note { text: verdict.health.message, grounds, told: (by.now, true) })
+            Arc::new(Note { text: verdict.health.message, quotes, grounds, told: (by.now, true) })
         });
         let (turned, done) = (false, is_done(live));
         Self { status, turned, done, unread, unusable, suspended, unproven, note, wait }
@@ -205,6 +208,11 @@ impl Assessment {
 
     pub(super) fn note(&self) -> Option<&str> {
         self.note.as_ref().map(|note| &*note.text)
+    }
+
+    /// A health rule gave the note.
+    pub(super) fn quotes(&self) -> bool {
+        self.note.as_ref().is_some_and(|note| note.quotes)
     }
 
     /// What its CRD declares is heard in it.

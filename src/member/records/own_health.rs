@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use vidra_core::{
     directives::WaitFor,
+    drift::Redactions,
     health::{
         HealthStatus,
         rules::{RuleSet, Rules},
@@ -25,6 +26,10 @@ const NOT_JUDGED: &str = "It has not been judged by the health rules of its Vidr
 /// The note of an object of whose kind the CRD is not read yet.
 const NOT_READ: &str = "It has not been judged by what its CRD declares yet";
 
+/// The note of an object whose kind holds what must not be written.
+const WITHHELD: &str =
+    "Its health rule's words are withheld: the setting redact names its kind; read the object in the member";
+
 /// The notes of objects that are healthy and have not got what `vidra.dev/wait-for` asks for.
 const NO_ADDRESS: &str = "It has no address yet, for which its annotation vidra.dev/wait-for asks";
 const NOT_COMPLETE: &str = "It has not completed yet, for which its annotation vidra.dev/wait-for asks";
@@ -42,6 +47,8 @@ pub(super) struct Standing<'a> {
     /// See [`super::record::Seen::unproven`].
     pub(super) unproven: Option<bool>,
     pub(super) note: Option<&'a str>,
+    /// It may repeat what the object says.
+    quotes: bool,
     /// How long that holds, if nothing changes.
     pub(super) ends: Option<Duration>,
 }
@@ -59,6 +66,7 @@ impl<'a> Standing<'a> {
                 done: judged.done,
                 unproven: Some(false),
                 note: None,
+                quotes: false,
                 ..Self::not_yet(NOT_JUDGED)
             },
             false => Self {
@@ -68,6 +76,7 @@ impl<'a> Standing<'a> {
                 suspended: judged.suspended,
                 unproven: (!judged.unread).then_some(judged.unproven),
                 note: judged.note(),
+                quotes: judged.quotes(),
                 ends: judged.ends(now),
             },
         }
@@ -81,7 +90,16 @@ impl<'a> Standing<'a> {
             suspended: false,
             unproven: None,
             note: Some(note),
+            quotes: false,
             ends: None,
+        }
+    }
+
+    /// The same, as a status may have it.
+    pub(super) fn covered(self, key: &ObjectKey, redactions: &Redactions) -> Self {
+        match self.quotes && redactions.protects(&key.group, &key.kind) {
+            true => Self { note: Some(WITHHELD), ..self },
+            false => self,
         }
     }
 

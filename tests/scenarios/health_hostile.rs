@@ -1,0 +1,118 @@
+//! Health rules and objects of somebody who means no good: what they say is told in clean words or not at all, and counts for
+//! nobody else.
+
+use serde_json::{Value, json};
+use testkit::world::{At, Who};
+use vidra_api::{TargetState, VidraTargetStatus};
+
+use crate::{
+    config_map_in, events,
+    health::{GADGET, Kind},
+    object, scenario, settings,
+};
+
+/// For a terminal, a page and a log.
+const EVIL: &str = "\u{1b}[2J\u{202e}evil\r\n<script>\u{7} password=hunter2 Bearer abcdef";
+
+fn ruled(current: &str, message: &str) -> Value {
+    json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [
+        {"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": current, "message": message},
+    ]})
+}
+
+fn manifest(kind: &Kind) -> String {
+    object(&kind.crd()) + &object(&kind.one("one"))
+}
+
+fn note(status: &VidraTargetStatus) -> Option<&str> {
+    status.unready.first()?.note.as_deref()
+}
+
+#[test]
+fn what_an_object_says_is_told_in_clean_words_and_not_at_all_where_redact_names_its_kind() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        world.deliver_with("shop", &manifest(&GADGET), ruled("status.up", "status.text")).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let text = format!("canary-words {EVIL} {}", "x".repeat(300_000));
+        GADGET.set(&world, &alice, "one", json!({"text": text, "up": false})).await;
+        world.look("shop", "its words", 1).await;
+        let told = |status: &VidraTargetStatus| note(status).is_some_and(|note| note.contains("canary"));
+        let status = world.target_when("shop", "berlin", "its words", told).await.status.unwrap();
+        let words = note(&status).unwrap();
+        assert!(
+            words.chars().count() <= 256 && !words.contains(['\u{1b}', '\u{202e}', '\n', '\u{7}']),
+            "{words:?}"
+        );
+        assert!(
+            words.contains("evil") && !words.contains("hunter2") && !words.contains("abcdef"),
+            "{words:?}"
+        );
+
+        settings::set(&world, json!({"redact": "Gadget.health.example.com .status.text"})).await;
+        let withheld =
+            |status: &VidraTargetStatus| note(status).is_some_and(|note| note.contains("withheld"));
+        let status = world.target_when("shop", "berlin", "none of its words", withheld).await.status.unwrap();
+        assert!(!json!(status).to_string().contains("canary"), "{status:?}");
+        GADGET.set(&world, &alice, "one", json!({"text": "canary-again", "up": false})).await;
+        world.look("shop", "once more", 1).await;
+        let is_silent = |object: &Value| !object["status"].to_string().contains("canary");
+        world.hub.when(&world.resource_at("shop"), "none of its words", is_silent).await;
+        assert!(is_silent(&world.hub.live(&world.target_at("shop", "berlin")).await));
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn rules_in_a_namespace_that_is_not_the_hubs_count_for_nobody_wherever_they_are_from() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.register_as("local", &world.kubeconfig("hub", Who::Admin), json!({})).await;
+        let alice = world.alice("berlin").await;
+        let rule = json!([{"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": "true"}]);
+        let rules = |name: &str| {
+            let mut rules = config_map_in(&world.ns, name, &rule.to_string());
+            rules["metadata"]["labels"] = json!({"vidra.dev/health-rules": "true"});
+            rules
+        };
+        world.hub.create(rules("mine")).await;
+        world.deliver("rules", &["local"], &object(&rules("delivered"))).await;
+        world.ready("rules").await;
+        assert!(world.hub.get(&At::config_map(&world.ns, "delivered")).await.is_some());
+
+        world.deliver("shop", &["berlin"], &manifest(&GADGET)).await;
+        world.ready("shop").await;
+        let down = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Down"}]});
+        GADGET.set(&world, &alice, "one", down).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.look("shop", "once more", 1).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        assert_eq!(events(&world, "HealthRulesChanged").await, [""; 0]);
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn own_rules_that_are_edited_all_the_time_have_their_objects_listed_once() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        world.deliver_with("shop", &manifest(&GADGET), ruled("has(metadata.name)", "'x'")).await;
+        world.ready("shop").await;
+        let mark = world.mark();
+        for nth in 0..20 {
+            let current = format!("has(metadata.name) || {nth} == 0");
+            world.deliver_with("shop", &manifest(&GADGET), ruled(&current, "'x'")).await;
+            world.look("shop", &format!("edit {nth}"), 1).await;
+        }
+        let lists = world.requests("berlin", &mark);
+        let lists = lists.iter().filter(|one| one.verb == "list" && one.resource == "gadgets").count();
+        assert!(lists <= 1, "{lists} lists");
+        assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
