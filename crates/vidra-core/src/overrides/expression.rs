@@ -11,6 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Number, Value};
 use vidra_api::overrides::EXPRESSION_MAX;
 
+use crate::unseen::shown;
+
 /// Most brackets within brackets. The parser goes down by recursion, and takes much of the stack for each in a
 /// build that is not optimised.
 const NESTING_MAX: usize = 5;
@@ -18,6 +20,8 @@ const NESTING_MAX: usize = 5;
 const DEPTH_MAX: usize = 16;
 /// Longest text, and most items in all, that an expression may give.
 const RESULT_MAX: usize = 64 * 1024;
+/// Most characters that say what is wrong with one: it may repeat words of its own.
+const WHAT_MAX: usize = 512;
 
 /// Functions whose result is no longer than what they are given, and the optional's.
 const FUNCTIONS: [&str; 27] = [
@@ -117,11 +121,11 @@ impl Expression {
         let expression = parser.parse(text).map_err(|errors| {
             let first = errors.errors.first();
             let (line, column) = first.map_or((0, 0), |error| error.pos);
-            let what = first.map(|error| error.msg.as_str()).unwrap_or_default();
+            let what = first.map(|error| shown(&error.msg, WHAT_MAX)).unwrap_or_default();
             format!("this is no expression in CEL, line {line}, column {column}: {what}")
         })?;
         let mut check = Check::default();
-        check.walk(&expression, 0)?;
+        check.walk(&expression, 0).map_err(|what| shown(&what, WHAT_MAX))?;
         Ok(Self { expression, uses: check.uses })
     }
 
@@ -130,8 +134,8 @@ impl Expression {
         let input = cel::to_value(cluster).map_err(|_| "the cluster cannot be handed to it".to_owned())?;
         let mut context = Context::with_env(ENV.clone());
         context.add_variable_from_value("cluster", input);
-        let given =
-            Cel::resolve(&self.expression, &context).map_err(|error| self.explain(&error, cluster))?;
+        let given = Cel::resolve(&self.expression, &context)
+            .map_err(|error| shown(&self.explain(&error, cluster), WHAT_MAX))?;
         let mut room = RESULT_MAX;
         to_json(&given, &mut room)
     }

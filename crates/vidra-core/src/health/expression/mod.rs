@@ -29,8 +29,12 @@ use tree::Node;
 use value::Value;
 pub(crate) use view::View;
 
+use crate::unseen::shown;
+
 /// Longest text of an expression, in characters.
 const TEXT_MAX: usize = 1024;
+/// Most characters that say what is wrong with one.
+const WHAT_MAX: usize = 512;
 /// Most brackets within brackets.
 const NESTING_MAX: usize = 10;
 /// Deepest tree, and with it the depth of every recursion here.
@@ -62,9 +66,11 @@ impl Fault {
         let before: Vec<char> = text.chars().take(self.at).collect();
         let line = before.iter().filter(|c| **c == '\n').count() + 1;
         let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
+        // It may repeat a name of the text.
+        let what = shown(&self.what, WHAT_MAX);
         match text.contains('\n') {
-            true => format!("line {line}, column {column}: {}", self.what),
-            false => format!("column {column}: {}", self.what),
+            true => format!("line {line}, column {column}: {what}"),
+            false => format!("column {column}: {what}"),
         }
     }
 }

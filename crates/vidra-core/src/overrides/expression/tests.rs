@@ -158,3 +158,18 @@ fn the_largest_result_is_bounded() {
         assert!(given.unwrap_err().contains("gives more than"), "{text}");
     }
 }
+
+#[test]
+fn what_is_wrong_is_told_in_clean_words() {
+    for text in [
+        "\u{1b}[2J",
+        "'\u{202e}",
+        "cluster.`\u{1b}x`",
+        "cluster.name.`\u{202e}x`()",
+        "'a' + \u{202e}b",
+        "\u{ad}(1)",
+    ] {
+        let told = Expression::compile(text).unwrap_err();
+        assert!(!told.chars().any(crate::unseen::is_unseen), "{text:?}: {told:?}");
+    }
+}

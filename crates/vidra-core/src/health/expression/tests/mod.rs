@@ -223,6 +223,7 @@ fn what_is_wrong_is_told_with_its_column_and_what_to_write() {
         ("math.greatest(1, 2) == 2", "there is no function greatest"),
         ("Thing{a: 1}", "column 1: there are no messages here"),
         ("status.a ==\n  nope()", "line 2, column 3: there is no function nope"),
+        ("status.`\u{1b}[2J\u{202e}`()", "there is no function \u{fffd}[2J\u{fffd}; there are all"),
     ] {
         let fault = Expression::compile(text).expect_err(text);
         assert!(fault.describe(text).contains(told), "{text}: {}", fault.describe(text));
