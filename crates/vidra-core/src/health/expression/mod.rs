@@ -42,7 +42,7 @@ const DEPTH_MAX: usize = 32;
 /// Most items that one loop goes over.
 const ITEMS_MAX: usize = 1024;
 /// Most steps of one evaluation: nodes of the tree, and 64 bytes of a text or one value of a comparison; and for each KiB of a
-/// pattern 16 bytes of what it reads.
+/// pattern 4 bytes of what it reads.
 const STEPS_MAX: usize = 10_000;
 /// Most bytes that one evaluation makes: texts, and items of lists and maps.
 const BYTES_MAX: usize = 256 * 1024;

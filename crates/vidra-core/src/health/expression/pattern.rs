@@ -9,8 +9,9 @@ use super::NESTING_MAX;
 
 /// Most bytes that one takes when it is compiled, and that it keeps while it matches, in KiB.
 const SIZE_MAX: usize = 16;
-/// How many bytes of a text one step reads, for each KiB of the pattern: each byte may concern all of it.
-const STEP: usize = 16;
+/// How many bytes of a text one step reads, for each KiB of the pattern: each byte may concern all of it, for a tenth of a
+/// microsecond a KiB.
+const STEP: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Pattern {
