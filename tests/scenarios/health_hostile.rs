@@ -6,9 +6,9 @@ use testkit::world::{At, Who};
 use vidra_api::{TargetState, VidraTargetStatus};
 
 use crate::{
-    config_map_in, events,
+    config_map, config_map_in, events,
     health::{GADGET, Kind},
-    object, scenario, settings,
+    object, says, scenario, settings,
 };
 
 /// For a terminal, a page and a log.
@@ -112,6 +112,38 @@ fn own_rules_that_are_edited_all_the_time_have_their_objects_listed_once() {
         let lists = lists.iter().filter(|one| one.verb == "list" && one.resource == "gadgets").count();
         assert!(lists <= 1, "{lists} lists");
         assert_eq!(world.writes("berlin", &mark), []);
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn a_status_that_turns_all_the_time_costs_few_writes_and_holds_no_repair_up() {
+    scenario(async |world| {
+        settings::set(&world, json!({"health.failedAfter": "0s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let mut spec = ruled("status.up", "status.text");
+        spec["statusFeedback"] = json!([{"apiVersion": "health.example.com/v1", "kind": "Gadget",
+            "values": [{"name": "text", "expression": "status.text"}]}]);
+        world.deliver_with("shop", &manifest(&GADGET), spec).await;
+        world.deliver("other", &["berlin"], &config_map("beside", "one")).await;
+        world.ready("other").await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let (mark, beside) = (world.mark(), At::config_map(&world.ns, "beside"));
+        for nth in 0..200 {
+            let text = "x".repeat(nth % 40);
+            GADGET.set(&world, &alice, "one", json!({"up": nth % 2 == 1, "text": text})).await;
+            if nth == 100 {
+                alice.merge(&beside, json!({"data": {"key": "alice's"}})).await;
+            }
+        }
+        alice.when(&beside, "repaired", says("one")).await;
+        world.ready("shop").await;
+        let written = world.writes_to(&world.target_at("shop", "berlin"), "hub", &mark).len();
+        assert!(written <= 40, "{written} writes for 200 changes");
+        let told = world.writes_to(&world.resource_at("shop"), "hub", &mark).len();
+        assert!(told <= 40, "{told} writes for 200 changes");
         world.end().await;
         GADGET.clear(&alice).await;
     });
