@@ -148,3 +148,26 @@ fn a_status_that_turns_all_the_time_costs_few_writes_and_holds_no_repair_up() {
         GADGET.clear(&alice).await;
     });
 }
+
+#[test]
+fn a_rule_for_secrets_sees_nothing_of_what_is_in_them_before_and_after_a_restart() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"},
+            "stringData": {"key": "canary"}});
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [
+            {"apiVersion": "v1", "kind": "Secret", "current": "data.key.startsWith('Y')",
+                "failed": "has(stringData.key) || size(data) > 0", "message": "data.key"},
+        ]});
+        world.deliver_with("shop", &object(&secret), spec).await;
+        for nth in 0..2 {
+            let said =
+                world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+            assert!(said.contains("words are withheld") && !said.contains("Y2FuYXJ5"), "{said}");
+            world.restart_hub().await;
+            world.member_says("berlin", "Ready", "True").await;
+            world.look("shop", &format!("look {nth}"), 1).await;
+        }
+        world.end().await;
+    });
+}
