@@ -163,7 +163,7 @@ fn a_rule_for_secrets_sees_nothing_of_what_is_in_them_before_and_after_a_restart
         for nth in 0..2 {
             let said =
                 world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
-            assert!(said.contains("words are withheld") && !said.contains("Y2FuYXJ5"), "{said}");
+            assert!(said.contains("is withheld: the setting redact") && !said.contains("Y2FuYXJ5"), "{said}");
             world.restart_hub().await;
             world.member_says("berlin", "Ready", "True").await;
             world.look("shop", &format!("look {nth}"), 1).await;

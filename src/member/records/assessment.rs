@@ -47,7 +47,7 @@ pub(super) struct Told {
 #[derive(Debug)]
 struct Note {
     text: String,
-    /// A health rule gave it, which may repeat what the object says.
+    /// See [`vidra_core::health::Verdict::quotes`].
     quotes: bool,
     /// See [`vidra_core::health::Verdict::grounds`].
     grounds: u32,
@@ -105,8 +105,7 @@ impl Assessment {
         let suspended = verdict.health.is_suspended();
         let unproven = verdict.is_unproven(live, &by.facts);
         let note = (status != HealthStatus::Current).then(|| {
-            let quotes = matches!(verdict.basis, Basis::Rule(Match { rule: Ok(_), .. }));
-            let grounds = verdict.grounds(live);
+            let (quotes, grounds) = (verdict.quotes(), verdict.grounds(live));
             Arc::new(Note { text: verdict.health.message, quotes, grounds, told: (by.now, true) })
         });
         let (turned, done) = (false, is_done(live));
@@ -210,7 +209,7 @@ impl Assessment {
         self.note.as_ref().map(|note| &*note.text)
     }
 
-    /// A health rule gave the note.
+    /// Its note may repeat what the object says.
     pub(super) fn quotes(&self) -> bool {
         self.note.as_ref().is_some_and(|note| note.quotes)
     }

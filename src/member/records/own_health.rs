@@ -28,7 +28,7 @@ const NOT_READ: &str = "It has not been judged by what its CRD declares yet";
 
 /// The note of an object whose kind holds what must not be written.
 const WITHHELD: &str =
-    "Its health rule's words are withheld: the setting redact names its kind; read the object in the member";
+    "What it says is withheld: the setting redact names its kind; read the object in the member";
 
 /// The notes of objects that are healthy and have not got what `vidra.dev/wait-for` asks for.
 const NO_ADDRESS: &str = "It has no address yet, for which its annotation vidra.dev/wait-for asks";

@@ -115,8 +115,8 @@ fn conditions<'r>(live: &Value) -> Option<Verdict<'r>> {
             Word::Good if is_old(&c) => ("LatestGenerationNotObserved", "is of an earlier generation"),
             _ => continue,
         };
-        let message = format!("The condition {} {says}", crate::unseen::shown(c.kind, 64));
-        return Some(Basis::Conditions.gives(Health::in_progress(reason, &message)));
+        let says = format!("The condition {} {says}", crate::unseen::shown(c.kind, 64));
+        return Some(Basis::Conditions.gives(Health::in_progress(reason, &c.tell(&says))));
     }
     let message = match is_ready {
         true => "The condition Ready is True",

@@ -95,7 +95,7 @@ pub struct Health {
     /// One word in CamelCase for it.
     pub reason: &'static str,
     /// One sentence for people: stable, without counts, and of what the member's objects wrote only what a rule's
-    /// `message` gives, cut so that it is stable and short.
+    /// `message` gives and the text of the condition that decides, cut so that they are stable and short.
     pub message: String,
 }
 
@@ -163,6 +163,11 @@ impl Verdict<'_> {
         is_silent && is_custom && has_status
     }
 
+    /// It may repeat what the object says.
+    pub fn quotes(&self) -> bool {
+        matches!(self.basis, Basis::Rule(Match { rule: Ok(_), .. }) | Basis::Conditions)
+    }
+
     /// The same for as long as a message that is kept holds: the verdict, its reason, the rule, and type, status and reason
     /// of each condition. The text of an object is none of it: one that moves by itself is not to be written each time.
     pub fn grounds(&self, live: &Value) -> u32 {
@@ -173,6 +178,8 @@ impl Verdict<'_> {
                 rule.hash(&mut hash);
                 read::conditions(live).for_each(|c| (c.kind, c.status, c.reason).hash(&mut hash));
             }
+            // Behind it stands the condition's own text.
+            Basis::Conditions => self.health.message.split(": ").next().hash(&mut hash),
             _ => self.health.message.hash(&mut hash),
         }
         // Half of it is enough to tell two apart.
@@ -280,9 +287,9 @@ fn is_behind(live: &Value) -> bool {
 fn progress(live: &Value) -> Option<Health> {
     read::conditions(live).find_map(|c| match (c.kind, c.status) {
         ("Reconciling", "True") => {
-            Some(Health::in_progress("Reconciling", "The controller reports Reconciling"))
+            Some(Health::in_progress("Reconciling", &c.tell("The controller reports Reconciling")))
         }
-        ("Stalled", "True") => Some(Health::failed("Stalled", "The controller reports Stalled")),
+        ("Stalled", "True") => Some(Health::failed("Stalled", &c.tell("The controller reports Stalled"))),
         _ => None,
     })
 }

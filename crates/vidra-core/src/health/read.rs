@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::message;
+
 /// A condition of a status; absent texts are "".
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Condition<'a> {
@@ -9,6 +11,7 @@ pub(super) struct Condition<'a> {
     pub(super) status: &'a str,
     pub(super) reason: &'a str,
     pub(super) severity: &'a str,
+    pub(super) message: &'a str,
     /// The generation that it was set for, where it says so.
     pub(super) generation: Option<i64>,
 }
@@ -47,8 +50,19 @@ pub(super) fn conditions(live: &Value) -> impl Iterator<Item = Condition<'_>> {
         status: field(c, "status"),
         reason: field(c, "reason"),
         severity: field(c, "severity"),
+        message: field(c, "message"),
         generation: generation(c.get("observedGeneration")),
     })
+}
+
+impl Condition<'_> {
+    /// What is said of it, and its own text where it has one.
+    pub(super) fn tell(&self, says: &str) -> String {
+        match self.message.trim() {
+            "" => says.to_owned(),
+            text => format!("{says}: {}", message::stable(text)),
+        }
+    }
 }
 
 /// The condition of this type.

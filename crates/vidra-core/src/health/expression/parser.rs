@@ -236,6 +236,10 @@ impl Parser {
             }
             Word::Sign("[") => self.list(at),
             Word::Sign("{") => self.map(at),
+            // As in a JSONPath.
+            Word::Sign(".") => {
+                Err(Fault::new(at, "a value is missing before .; write status.x and not .status.x"))
+            }
             Word::Sign(sign) => Err(Fault::new(at, format!("a value is missing before {sign}"))),
             Word::End => Err(Fault::new(at, "the expression ends where a value is missing")),
         }

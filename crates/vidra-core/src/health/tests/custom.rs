@@ -26,6 +26,41 @@ fn widget(status: Value) -> Value {
 }
 
 #[test]
+fn the_condition_that_decides_tells_why_in_its_own_words() {
+    let (set, facts) = (RuleSet::default(), Facts::default());
+    let said = |kind: &str, status: &str, text: &str| {
+        let why = json!([{"type": "Synced", "status": "True", "message": "in step"},
+            {"type": kind, "status": status, "message": text}]);
+        let live = widget(json!({"observedGeneration": 2, "conditions": why}));
+        let verdict = judge(&live, &set, &facts);
+        assert!(verdict.quotes(), "{kind}");
+        (verdict.health.message.clone(), verdict.grounds(&live))
+    };
+    for (kind, status, text, told) in [
+        (
+            "Ready",
+            "False",
+            "no disk in rack 7: ask Ann",
+            "The condition Ready is not True: no disk in rack #: ask Ann",
+        ),
+        ("Degraded", "True", " ", "The condition Degraded is True"),
+        ("Stalled", "True", "gave up, token=abc", "The controller reports Stalled: gave up, token=#"),
+        (
+            "Reconciling",
+            "True",
+            "step\u{1b}[2J one",
+            "The controller reports Reconciling: step\u{fffd}[#J one",
+        ),
+    ] {
+        assert_eq!(said(kind, status, text).0, told);
+    }
+    let [one, other] = ["no disk", "no host: none"].map(|text| said("Ready", "False", text));
+    assert_eq!(one.1, other.1, "a text alone is another");
+    assert_ne!(one.1, said("Healthy", "False", "no disk").1);
+    assert_ne!(one.1, said("Ready", "True", "no disk").1);
+}
+
+#[test]
 fn conditions_of_a_closed_table_are_heard() {
     let plain = |kind: &str, status: &str| json!({"type": kind, "status": status});
     let ready = || plain("Ready", "True");
