@@ -149,8 +149,8 @@ impl ControllerState {
     }
 
     /// The values of this key's status change all the time, and are written rarely.
-    pub(super) fn has_busy_values(&self, key: &Key) -> bool {
-        self.of(key).is_some_and(|state| state.throttle.has_busy_values())
+    pub(super) fn has_busy_values(&self, key: &Key, now: Instant) -> bool {
+        self.of(key).is_some_and(|state| state.throttle.has_busy_values(now))
     }
 
     /// What is remembered of a VidraTarget, if anything is.

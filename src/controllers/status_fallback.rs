@@ -73,9 +73,12 @@ pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
     status: S,
     put: impl Fn(S) -> F,
 ) -> Result<Option<CallError>, CallError> {
-    let sent = || hub.state.lock().change(key, |state| state.throttle.sent(Instant::now()));
+    let sent = |taken| hub.state.lock().change(key, |state| state.throttle.sent(taken, Instant::now()));
     let answer = put(status.clone()).await;
-    sent();
+    let short = status.without_lists();
+    let takes_less = |error: &CallError| short != status && may_take_less::<S>(hub, key, error);
+    let takes_less = answer.as_ref().is_err_and(takes_less);
+    sent(answer.is_ok() || takes_less);
     let error = match answer {
         Ok(()) => {
             hub.state.lock().change(key, |state| *S::place(&mut state.whole) = None);
@@ -83,13 +86,12 @@ pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
         }
         Err(error) => error,
     };
-    let short = status.without_lists();
-    if short == status || !may_take_less::<S>(hub, key, &error) {
+    if !takes_less {
         return Err(error);
     }
     if stands != Some(&short) {
         let answer = put(short).await;
-        sent();
+        sent(answer.is_ok());
         answer?;
     }
     let before = hub.state.lock().change(key, |state| S::place(&mut state.whole).replace(Box::new(status)));

@@ -85,9 +85,14 @@ impl ValuePace {
     fn note_change(&mut self, sent: Option<Instant>, now: Instant) {
         let since = *self.waits.get_or_insert(now);
         if sent.is_none_or(|sent| since.saturating_duration_since(sent) > BUSY_WITHIN) {
-            self.busy = false;
-            self.written.clear();
+            self.rest();
         }
+    }
+
+    /// They do not change all the time.
+    fn rest(&mut self) {
+        self.busy = false;
+        self.written.clear();
     }
 
     /// How far apart they are written.
@@ -99,7 +104,11 @@ impl ValuePace {
         }
     }
 
-    fn note_sent(&mut self, now: Instant) {
+    /// `taken`: the hub's API has it. What it did not take waits on, and a second try is no change.
+    fn note_sent(&mut self, taken: bool, now: Instant) {
+        if !taken {
+            return;
+        }
         self.waits = None;
         if !std::mem::take(&mut self.due) {
             return;
@@ -126,6 +135,7 @@ impl StatusThrottle {
         match news {
             News::Nothing => {
                 self.settling = None;
+                self.values.waits = None;
                 self.rest_turn();
                 return Due::Never;
             }
@@ -161,17 +171,22 @@ impl StatusThrottle {
         Due::Now
     }
 
-    /// Its values change all the time, and are written rarely.
-    pub(super) fn has_busy_values(&self) -> bool {
-        self.values.busy
+    /// Its values change all the time, and are written rarely; not those that have rested since, though nobody has asked.
+    pub(super) fn has_busy_values(&self, now: Instant) -> bool {
+        let is_near = |sent| now.saturating_duration_since(sent) <= BUSY_WITHIN;
+        self.values.busy && (self.values.waits.is_some() || self.sent.is_some_and(is_near))
     }
 
     /// One that was due was sent, and answered or given up. It may have waited for its turn among the calls to the hub's
-    /// API, and its answer may have taken long: the next one keeps its distance from this moment.
-    pub(super) fn sent(&mut self, now: Instant) {
+    /// API, and its answer may have taken long: the next one keeps its distance from this moment. `taken`: it stands, or is
+    /// not sent again.
+    pub(super) fn sent(&mut self, taken: bool, now: Instant) {
+        if self.values.busy && !self.has_busy_values(now) {
+            self.values.rest();
+        }
         self.sent = Some(now);
         self.settling = None;
-        self.values.note_sent(now);
+        self.values.note_sent(taken, now);
         self.rest_turn();
     }
 
@@ -218,7 +233,7 @@ mod tests {
             let now = start + ms(*at);
             assert_eq!(throttle.due(*news, now, &team(), &mut turns), *due, "{news:?} at {at} ms");
             if *due == Due::Now {
-                throttle.sent(now);
+                throttle.sent(true, now);
             }
         }
     }
@@ -285,7 +300,7 @@ mod tests {
             let now = start + Duration::from_secs(second);
             let due = throttle.due(news, now, &team(), &mut turns);
             if due == Now {
-                throttle.sent(now);
+                throttle.sent(true, now);
                 written.push(second);
             }
             due
@@ -293,16 +308,41 @@ mod tests {
         for at in 0..2000 {
             second(&mut throttle, at, Values);
         }
-        assert!(throttle.has_busy_values());
+        assert!(throttle.has_busy_values(start + Duration::from_secs(1999)));
         // What stands is written at once, and they go along.
         assert_eq!(second(&mut throttle, 2000, Lasting), Now);
         assert_eq!(second(&mut throttle, 2001, Values), In(ms(599_000)));
         // They rest for longer than a hundred seconds behind the last.
         assert_eq!(second(&mut throttle, 2600, Values), Now);
         assert_eq!(second(&mut throttle, 2702, Values), Now);
-        assert!(!throttle.has_busy_values());
+        assert!(!throttle.has_busy_values(start + Duration::from_secs(2702)));
         assert_eq!(second(&mut throttle, 2703, Values), In(ms(9000)));
         assert_eq!(written, [0, 10, 20, 30, 40, 50, 650, 1250, 1850, 2000, 2600, 2702]);
+    }
+
+    #[test]
+    fn values_that_the_api_does_not_take_are_not_busy_and_busy_ones_that_rested_are_busy_no_more() {
+        let (mut throttle, mut turns, start) =
+            (StatusThrottle::default(), ValueTurns::default(), Instant::now());
+        let mut send = |throttle: &mut StatusThrottle, second: u64, news, taken| {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(throttle.due(news, now, &team(), &mut turns), Now, "at {second} s");
+            let busy = throttle.has_busy_values(now);
+            throttle.sent(taken, now);
+            busy
+        };
+        assert!(!send(&mut throttle, 0, Values, true));
+        for second in [10, 20, 30, 40, 50, 60] {
+            assert!(!send(&mut throttle, second, Values, false));
+        }
+        for second in [70, 80, 90, 100, 110] {
+            assert!(!send(&mut throttle, second, Values, true));
+        }
+        assert!(!send(&mut throttle, 120, Values, true));
+        assert!(throttle.has_busy_values(start + ms(220_000)));
+        for second in [221, 230] {
+            assert!(!send(&mut throttle, second, Lasting, true), "they are as they were for more than 100 s");
+        }
     }
 
     #[test]
@@ -317,7 +357,7 @@ mod tests {
         }
         let last = &mut all[999];
         assert_eq!(last.due(Lasting, start, &team(), &mut turns), Now);
-        last.sent(start);
+        last.sent(true, start);
         // Its turn is kept, and takes no second one from the others.
         assert_eq!(last.due(Values, start + ms(10_000), &team(), &mut turns), In(ms(89_900)));
         for _ in 0..1000 {
@@ -352,7 +392,7 @@ mod tests {
         let mut due =
             |throttle: &mut StatusThrottle, at| throttle.due(Lasting, start + ms(at), &team(), &mut turns);
         assert_eq!(due(&mut throttle, 0), Now);
-        throttle.sent(start + ms(700));
+        throttle.sent(true, start + ms(700));
         assert!(throttle.is_fresh(start + ms(1699)) && !throttle.is_fresh(start + ms(1700)));
         assert!(!throttle.take_deferred());
         assert_eq!(due(&mut throttle, 1000), In(ms(700)));

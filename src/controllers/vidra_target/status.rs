@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use tokio::time::Instant;
 use vidra_api::{
     Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, target::DesiredState,
 };
@@ -117,7 +118,7 @@ pub(super) async fn publish(
         log_ready(Some(&before.conditions), &status.conditions);
         tell(ctx, before, &status);
         status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
-        if status.feedback.is_some() && ctx.hub.state.lock().has_busy_values(&queue_key) {
+        if status.feedback.is_some() && ctx.hub.state.lock().has_busy_values(&queue_key, Instant::now()) {
             // They are other ones in a moment, and stand for minutes.
             status.feedback_at.get_or_insert(facts.now);
         }

@@ -147,6 +147,11 @@ impl Judge {
         self.clouds.add(cluster, (now, now + lasts), now);
     }
 
+    /// An event of a watch of this cluster is late.
+    pub fn hold_up(&mut self, cluster: &str, now: Instant) {
+        self.clouds.hold_up(cluster, now);
+    }
+
     /// For so long it may go by what was so anywhere since then.
     pub fn cloud_from(&mut self, since: Instant, now: Instant, lasts: Duration) {
         self.clouds.add(HUB, (since, now + lasts), now);
@@ -168,8 +173,9 @@ impl Judge {
     fn sight_of(&self, cluster: &str, now: Instant, most: Duration) -> Instant {
         let at = now.checked_sub(most).unwrap_or(now);
         let since = [HUB, cluster].into_iter().filter_map(|one| self.clouds.since(one, at)).min();
+        let lag: Duration = [HUB, cluster].into_iter().map(|one| self.clouds.lag(one, at)).sum();
         let from = since.unwrap_or(now);
-        from.checked_sub(most).unwrap_or(from)
+        from.checked_sub(most + lag).unwrap_or(from)
     }
 
     /// Has the hub seen, in its own cluster and in this one, what is so for as long as this?

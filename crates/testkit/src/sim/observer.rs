@@ -17,7 +17,7 @@ use memkube::{Backup, Call, Changed, Cluster, Fault, Verb, WatchFault};
 use super::{
     crash::BLIND,
     index::Key,
-    judge::{Judge, is_write, uid},
+    judge::{Judge, clouds::LATE_MOST, is_write, uid},
     marks,
     strike::strike,
     trouble::{Between, Crash, Effect, Lost, Stale, fault, late_effect},
@@ -169,11 +169,12 @@ impl State {
     }
 
     /// An event, and what follows it in its watch, may be late: then it comes behind other watches, and behind answers.
-    fn delay(&mut self) -> WatchFault {
+    fn delay(&mut self, cluster: &str) -> WatchFault {
         if let Some(chance) = &mut self.noise
             && chance.u8(..20) == 0
         {
-            return WatchFault::Delay(Duration::from_secs(chance.u64(1..8)));
+            self.judge.hold_up(cluster, Instant::now());
+            return WatchFault::Delay(Duration::from_secs(chance.u64(1..LATE_MOST.as_secs())));
         }
         if let Some(chance) = &mut self.latency
             && chance.u8(..8) == 0
@@ -675,7 +676,7 @@ impl Observer {
             return WatchFault::Lose;
         }
         state.note_told(call);
-        let delay = state.delay();
+        let delay = state.delay(&call.cluster);
         if state.armed.is_none() {
             return delay;
         }

@@ -1,6 +1,6 @@
 //! How a walk ends: people put right what only they can, and the hub must do the rest and fall silent.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 use testkit::sim::{
@@ -78,13 +78,19 @@ impl Walk {
         }
     }
 
-    /// Several edits may have come to one that drops most objects.
+    /// Several edits may have come to one that drops most objects. All words that are told: what holds the VidraResource
+    /// has another one than what holds its targets, and these stay as they are until the first is given.
     pub(super) async fn approve_what_is_held(&self) {
+        let told = format!("{APPROVE_REMOVAL}=");
         for name in self.declared.keys() {
             let status = self.world.resource(name).unwrap_or_default()["status"].to_string();
-            let Some((_, rest)) = status.split_once(&format!("{APPROVE_REMOVAL}=")) else { continue };
-            let hash: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
-            let word = json!({"metadata": {"annotations": {APPROVE_REMOVAL: hash}}});
+            let hash = |rest: &str| rest.chars().take_while(char::is_ascii_hexdigit).collect::<String>();
+            let hashes: BTreeSet<_> = status.split(told.as_str()).skip(1).map(hash).collect();
+            let words = hashes.into_iter().filter(|hash| !hash.is_empty()).collect::<Vec<_>>().join(",");
+            if words.is_empty() {
+                continue;
+            }
+            let word = json!({"metadata": {"annotations": {APPROVE_REMOVAL: words}}});
             self.world.try_patch("hub", &path_named("vidraresources", name), word).await;
         }
     }
