@@ -27,7 +27,6 @@ mod forgetting;
 mod handing_over;
 mod health;
 mod health_fleet;
-mod health_hostile;
 mod identity;
 mod ignoring;
 mod in_memory;

@@ -7,6 +7,7 @@ mod causes;
 mod clockwork;
 mod contact;
 mod gateways;
+mod health_hostile;
 mod hurried;
 mod lagging;
 mod late;

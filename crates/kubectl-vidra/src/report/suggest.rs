@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(text(std::slice::from_ref(&well), &library::rule_set()), "");
         assert_eq!(
             text(&[well, waits.clone(), waits], &library::rule_set()),
-            "# Gadget shop/web is InProgress now (NotReady: The condition Ready is not True).\n\
+            "# Gadget shop/web is InProgress now (NotReady: The condition Ready is not True: why).\n\
              # Check with the kind's documentation that these conditions are True when it works.\n\
              - apiVersion: example.com/v1\n  kind: Gadget\n  \
              current: status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')\n  \
