@@ -74,18 +74,14 @@ pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
     put: impl Fn(S) -> F,
 ) -> Result<Option<CallError>, CallError> {
     let sent = |taken| hub.state.lock().change(key, |state| state.throttle.sent(taken, Instant::now()));
-    let answer = put(status.clone()).await;
-    let short = status.without_lists();
-    let takes_less = |error: &CallError| short != status && may_take_less::<S>(hub, key, error);
-    let takes_less = answer.as_ref().is_err_and(takes_less);
-    sent(answer.is_ok() || takes_less);
-    let error = match answer {
-        Ok(()) => {
-            hub.state.lock().change(key, |state| *S::place(&mut state.whole) = None);
-            return Ok(None);
-        }
-        Err(error) => error,
+    let Err(error) = put(status.clone()).await else {
+        sent(true);
+        hub.state.lock().change(key, |state| *S::place(&mut state.whole) = None);
+        return Ok(None);
     };
+    let short = status.without_lists();
+    let takes_less = short != status && may_take_less::<S>(hub, key, &error);
+    sent(takes_less);
     if !takes_less {
         return Err(error);
     }

@@ -445,6 +445,15 @@ async fn lose_member(world: &World, name: &str) {
     world.hub.gone(&member).await;
 }
 
+/// berlin's MemberCluster is lost while no hub runs; what is asked of the clusters from when one runs again.
+async fn berlin_is_lost(world: &mut World) -> Mark {
+    world.stop_hub().await;
+    lose_member(world, "berlin").await;
+    let mark = world.mark();
+    world.start_hub().await;
+    mark
+}
+
 #[test]
 fn what_a_label_on_a_member_selected_stays_when_its_membercluster_is_lost_and_registered_again() {
     scenario(async |mut world| {
@@ -457,10 +466,7 @@ fn what_a_label_on_a_member_selected_stays_when_its_membercluster_is_lost_and_re
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         let made = alice.live(&settings).await;
 
-        world.stop_hub().await;
-        lose_member(&world, "berlin").await;
-        let mark = world.mark();
-        world.start_hub().await;
+        let mark = berlin_is_lost(&mut world).await;
         // The Secret, which has no such label, brings the member back, and the hub has the time to work there.
         world.member_says("berlin", "Ready", "True").await;
         world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
@@ -496,10 +502,7 @@ fn what_a_label_selected_on_one_of_two_members_stays_when_its_membercluster_is_m
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         let made = alice.live(&settings).await;
 
-        world.stop_hub().await;
-        lose_member(&world, "berlin").await;
-        let mark = world.mark();
-        world.start_hub().await;
+        let mark = berlin_is_lost(&mut world).await;
         world.member_says("berlin", "Ready", "True").await;
         let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
         let told = format!("{:?}", held.status);
@@ -536,10 +539,7 @@ fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_m
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         let made = alice.live(&settings).await;
 
-        world.stop_hub().await;
-        lose_member(&world, "berlin").await;
-        let mark = world.mark();
-        world.start_hub().await;
+        let mark = berlin_is_lost(&mut world).await;
         world.member_says("berlin", "Ready", "True").await;
         wait_for("held, for it was made again", SOON, async || {
             let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;

@@ -2,14 +2,10 @@
 //! nobody else.
 
 use serde_json::{Value, json};
-use testkit::world::{At, Who};
+use testkit::world::{Access, At, Who, World};
 use vidra_api::{TargetState, VidraTargetStatus};
 
-use crate::{
-    config_map, config_map_in, events,
-    health::{GADGET, Kind},
-    object, says, scenario, settings,
-};
+use crate::{config_map, config_map_in, events, health::GADGET, object, says, scenario, settings};
 
 /// For a terminal, a page and a log.
 const EVIL: &str = "\u{1b}[2J\u{202e}evil\r\n<script>\u{7} password=hunter2 Bearer abcdef";
@@ -20,8 +16,15 @@ fn ruled(current: &str, message: &str) -> Value {
     ]})
 }
 
-fn manifest(kind: &Kind) -> String {
-    object(&kind.crd()) + &object(&kind.one("one"))
+fn gadget() -> String {
+    object(&GADGET.crd()) + &object(&GADGET.one("one"))
+}
+
+/// Delivers a Gadget to berlin, with this beside it; alice is there.
+async fn deliver(world: &World, spec: Value) -> Access {
+    world.register(&["berlin"]).await;
+    world.deliver_with("shop", &gadget(), spec).await;
+    world.alice("berlin").await
 }
 
 fn note(status: &VidraTargetStatus) -> Option<&str> {
@@ -31,9 +34,7 @@ fn note(status: &VidraTargetStatus) -> Option<&str> {
 #[test]
 fn what_an_object_says_is_told_in_clean_words_and_not_at_all_where_redact_names_its_kind() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
-        world.deliver_with("shop", &manifest(&GADGET), ruled("status.up", "status.text")).await;
+        let alice = deliver(&world, ruled("status.up", "status.text")).await;
         world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
         let text = format!("canary-words {EVIL} {}", "x".repeat(300_000));
         GADGET.set(&world, &alice, "one", json!({"text": text, "up": false})).await;
@@ -82,7 +83,7 @@ fn rules_in_a_namespace_that_is_not_the_hubs_count_for_nobody_wherever_they_are_
         world.ready("rules").await;
         assert!(world.hub.get(&At::config_map(&world.ns, "delivered")).await.is_some());
 
-        world.deliver("shop", &["berlin"], &manifest(&GADGET)).await;
+        world.deliver("shop", &["berlin"], &gadget()).await;
         world.ready("shop").await;
         let down = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Down"}]});
         GADGET.set(&world, &alice, "one", down).await;
@@ -98,14 +99,12 @@ fn rules_in_a_namespace_that_is_not_the_hubs_count_for_nobody_wherever_they_are_
 #[test]
 fn own_rules_that_are_edited_all_the_time_have_their_objects_listed_once() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
-        world.deliver_with("shop", &manifest(&GADGET), ruled("has(metadata.name)", "'x'")).await;
+        let alice = deliver(&world, ruled("has(metadata.name)", "'x'")).await;
         world.ready("shop").await;
         let mark = world.mark();
         for nth in 0..20 {
             let current = format!("has(metadata.name) || {nth} == 0");
-            world.deliver_with("shop", &manifest(&GADGET), ruled(&current, "'x'")).await;
+            world.deliver_with("shop", &gadget(), ruled(&current, "'x'")).await;
             world.look("shop", &format!("edit {nth}"), 1).await;
         }
         let lists = world.requests("berlin", &mark);
@@ -121,12 +120,10 @@ fn own_rules_that_are_edited_all_the_time_have_their_objects_listed_once() {
 fn a_status_that_turns_all_the_time_costs_few_writes_and_holds_no_repair_up() {
     scenario(async |world| {
         settings::set(&world, json!({"health.failedAfter": "0s"})).await;
-        world.register(&["berlin"]).await;
-        let alice = world.alice("berlin").await;
         let mut spec = ruled("status.up", "status.text");
         spec["statusFeedback"] = json!([{"apiVersion": "health.example.com/v1", "kind": "Gadget",
             "values": [{"name": "text", "expression": "status.text"}]}]);
-        world.deliver_with("shop", &manifest(&GADGET), spec).await;
+        let alice = deliver(&world, spec).await;
         world.deliver("other", &["berlin"], &config_map("beside", "one")).await;
         world.ready("other").await;
         world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;

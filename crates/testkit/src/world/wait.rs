@@ -11,7 +11,7 @@ pub const LONG: Duration = Duration::from_secs(90);
 
 const POLL: Duration = Duration::from_millis(40);
 
-/// Where time is real, the machine may have other work: so many times as long is waited.
+/// Where time is real, the machine may have other work: a wait lasts this many times as long.
 const PATIENCE: u32 = 3;
 
 /// Asks until the answer is `Ok`; its value. Panics after `within`, with what was seen last; where the clock is not paused,

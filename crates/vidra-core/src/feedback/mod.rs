@@ -25,7 +25,7 @@ use crate::{
     health::{
         expression::{Expression, Stop, View},
         rule::{Groups, RuleError, RuleText},
-        rules::{PATTERNS_MAX, TOO_MANY_PATTERNS, short},
+        rules::{PatternRoom, short},
     },
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -124,9 +124,9 @@ impl Rules {
     /// Reads them; tells what of them cannot be used, each with its place.
     pub fn read(written: &[FeedbackRule]) -> (Rules, Vec<String>) {
         let (mut rules, mut problems) = (Vec::new(), Vec::new());
-        let mut patterns = PATTERNS_MAX;
+        let mut room = PatternRoom::of_resource();
         for (nth, one) in written.iter().take(FEEDBACK_RULES_MAX).enumerate() {
-            match Rule::read(nth, one, (&mut patterns, &mut problems)) {
+            match Rule::read(nth, one, (&mut room, &mut problems)) {
                 Ok(rule) => rules.push(rule),
                 Err(why) => problems.push(format!("spec.statusFeedback[{nth}]: {why}")),
             }
@@ -234,7 +234,7 @@ impl Rule {
     fn read(
         nth: usize,
         written: &FeedbackRule,
-        told: (&mut usize, &mut Vec<String>),
+        told: (&mut PatternRoom, &mut Vec<String>),
     ) -> Result<Rule, String> {
         let FeedbackRule { api_version, kind, name, values } = written;
         let text =
@@ -278,17 +278,14 @@ impl Rule {
 fn compile(
     nth: usize,
     written: &FeedbackRule,
-    (patterns, problems): (&mut usize, &mut Vec<String>),
+    (room, problems): (&mut PatternRoom, &mut Vec<String>),
 ) -> Vec<(String, Expression)> {
     let mut all = Vec::new();
     for (at, one) in written.values.iter().take(FEEDBACK_VALUES_MAX).enumerate() {
         let read = Expression::compile(&one.expression).map_err(|fault| fault.describe(&one.expression));
-        let read = read.and_then(|expression| match patterns.checked_sub(expression.patterns()) {
-            Some(left) => {
-                *patterns = left;
-                Ok(expression)
-            }
-            None => Err(TOO_MANY_PATTERNS.to_owned()),
+        let read = read.and_then(|expression| match room.take(expression.patterns()) {
+            Ok(()) => Ok(expression),
+            Err(what) => Err(what.to_owned()),
         });
         match read {
             Ok(expression) => all.push((one.name.clone(), expression)),

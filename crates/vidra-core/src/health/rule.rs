@@ -258,14 +258,16 @@ impl Rule {
 
     /// How many patterns its expressions have.
     pub(super) fn patterns(&self) -> usize {
-        let judging = self.verdicts.iter().map(|(_, expression)| expression);
-        judging.chain(&self.suspended).chain(&self.message).map(Expression::patterns).sum()
+        self.judging().chain(&self.suspended).chain(&self.message).map(Expression::patterns).sum()
+    }
+
+    fn judging(&self) -> impl Iterator<Item = &Expression> {
+        self.verdicts.iter().map(|(_, expression)| expression)
     }
 
     /// Whether an object's status has what one of its expressions reads: it counts for the others of its group only then.
     pub(super) fn reads(&self, live: &Value) -> bool {
-        let judging = self.verdicts.iter().map(|(_, expression)| expression);
-        let mut paths = judging.chain(&self.suspended).flat_map(Expression::paths);
+        let mut paths = self.judging().chain(&self.suspended).flat_map(Expression::paths);
         paths.any(|path| {
             path.first().is_some_and(|root| root == "status") && expression::field(live, path).is_some()
         })
@@ -301,8 +303,7 @@ impl Rule {
     }
 
     fn reads_status(&self) -> bool {
-        let all = self.verdicts.iter().map(|(_, expression)| expression).chain(&self.message);
-        let mut paths = all.flat_map(Expression::paths);
+        let mut paths = self.judging().chain(&self.message).flat_map(Expression::paths);
         paths.any(|path| path.first().is_some_and(|root| root == "status"))
     }
 

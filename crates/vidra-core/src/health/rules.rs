@@ -33,20 +33,34 @@ impl Origin {
         }
     }
 
-    /// How many patterns they have at most: each is kept in memory, compiled.
-    const fn most_patterns(self) -> usize {
+    fn pattern_room(self) -> PatternRoom {
         match self {
-            Origin::Resource => PATTERNS_MAX,
-            Origin::Fleet | Origin::Shipped => usize::MAX,
+            Origin::Resource => PatternRoom::of_resource(),
+            Origin::Fleet | Origin::Shipped => PatternRoom(usize::MAX),
         }
     }
 }
 
-/// Most patterns of the expressions of a VidraResource's rules together; and of those of its feedback.
-pub(crate) const PATTERNS_MAX: usize = 40;
-/// Why what has more cannot be used.
-pub(crate) const TOO_MANY_PATTERNS: &str =
-    "with those before it there are more than 40 patterns of matches; compare texts, or join patterns with |";
+/// For how many patterns of expressions there is room: each is kept in memory, compiled.
+pub(crate) struct PatternRoom(usize);
+
+impl PatternRoom {
+    /// A VidraResource's, for its rules; and once more for its feedback.
+    pub(crate) fn of_resource() -> Self {
+        Self(40)
+    }
+
+    /// Takes the room of so many, or none.
+    ///
+    /// # Errors
+    /// There is not so much; says what to write.
+    pub(crate) fn take(&mut self, patterns: usize) -> Result<(), &'static str> {
+        self.0 = self.0.checked_sub(patterns).ok_or(
+            "with those before it there are more than 40 patterns of matches; compare texts, or join patterns with |",
+        )?;
+        Ok(())
+    }
+}
 
 /// Something to tell whoever wrote a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,12 +116,7 @@ impl Rules {
         before: &Rules,
     ) -> (Rules, Vec<Problem>) {
         let (mut by_scope, mut problems) = (BTreeMap::<Scope, Entry>::new(), Vec::new());
-        let mut room = origin.most_patterns();
-        let mut has_room = |rule: &Rule| {
-            let left = room.checked_sub(rule.patterns());
-            room = left.unwrap_or(room);
-            left.is_some()
-        };
+        let mut room = origin.pattern_room();
         for (nth, (place, text)) in texts.into_iter().enumerate() {
             if nth == origin.most() {
                 problems.push(Problem::TooMany { place, most: origin.most() });
@@ -124,11 +133,9 @@ impl Rules {
                 problems.push(Problem::Duplicate { place, first: first.place.clone(), scope });
                 continue;
             }
-            let read = Rule::compile(text, &scope).and_then(|rule| match has_room(&rule) {
-                true => Ok(rule),
-                false => {
-                    Err(RuleError::Unreadable { scope: scope.clone(), what: TOO_MANY_PATTERNS.to_owned() })
-                }
+            let read = Rule::compile(text, &scope).and_then(|rule| match room.take(rule.patterns()) {
+                Ok(()) => Ok(rule),
+                Err(what) => Err(RuleError::Unreadable { scope: scope.clone(), what: what.to_owned() }),
             });
             let entry = match read {
                 Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
@@ -140,7 +147,9 @@ impl Rules {
                     let known = before.get(scope.key()).map(|(_, known)| known);
                     let broken = || Entry { place, rule: Err(error), hash: hash_of(&scope, text) };
                     known
-                        .filter(|known| known.rule.as_ref().is_ok_and(|rule| has_room(rule)))
+                        .filter(|known| {
+                            known.rule.as_ref().is_ok_and(|rule| room.take(rule.patterns()).is_ok())
+                        })
                         .cloned()
                         .unwrap_or_else(broken)
                 }

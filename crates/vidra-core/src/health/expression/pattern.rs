@@ -37,7 +37,7 @@ impl Pattern {
         sizes.find_map(|size| Some(Pattern { regex: compile(size)?, size }))
     }
 
-    /// How many steps it takes to read so many bytes.
+    /// How many steps a text of this length in bytes takes.
     pub(super) fn steps(&self, bytes: usize) -> usize {
         bytes.saturating_mul(self.size) / STEP
     }
