@@ -1,21 +1,21 @@
 //! The part of `health` about values that come back: those of all members change each second, and what the hub writes, and
 //! how fast it repairs, stands beside a time in which they do not.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use anyhow::{Context, Result};
 use futures::future::join_all;
 use kube::Api;
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use vidra_api::VidraTarget;
+use vidra_api::{TargetState, VidraTarget};
 
 use super::{
     fleet::{NAMESPACE, resource},
     memkube::reached,
     process::HubProcess,
     report::{Report, quantile},
-    watched::{Events, undone, watch},
+    watched::{Events, object, undone, watch},
 };
 use crate::world::{Access, At};
 
@@ -24,6 +24,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Values alone are written so often a second, of all targets together: what the hub promises.
 const A_SECOND: f64 = 10.0;
 const BETWEEN_VALUES: Duration = Duration::from_secs(10);
+/// Edits in a minute. Each is of another ConfigMap: what somebody edits again and again is left alone for a while.
+const EDITS: usize = 60;
 
 /// What the parts of it work on.
 pub struct Feedback<'a> {
@@ -40,9 +42,9 @@ pub struct Feedback<'a> {
     /// Asks for it.
     pub rule: Value,
     /// Of the VidraResource with that object: its name and its manifest.
-    pub resource: (&'a str, String),
-    /// ConfigMaps that are as declared.
-    pub declared: Vec<String>,
+    pub resource: (&'static str, String),
+    /// The first member's name.
+    pub first: &'a str,
 }
 
 /// What a minute came to.
@@ -58,14 +60,17 @@ struct Minute {
 impl Feedback<'_> {
     /// Runs it; nothing is asked for afterwards.
     pub async fn run(&self, report: &mut Report) -> Result<()> {
-        let still = self.minute(false, true).await?;
+        self.deliver_what_is_edited().await?;
+        let still = self.minute(false, 0..EDITS).await?;
         self.ask_for(json!([self.rule])).await?;
-        self.values_are_there().await?;
-        let busy = self.minute(true, true).await?;
+        self.values_are_there(true).await?;
+        let busy = self.minute(true, EDITS..2 * EDITS).await?;
         // The last are written when all have had their turns.
         sleep(2 * BETWEEN_VALUES + Duration::from_secs_f64(self.members.len() as f64 / A_SECOND)).await;
-        let rest = self.minute(false, false).await?;
+        let rest = self.minute(false, 0..0).await?;
         self.ask_for(json!([])).await?;
+        self.values_are_there(false).await?;
+        sleep(BETWEEN_VALUES).await;
 
         let most = A_SECOND * MINUTE.as_secs_f64();
         let what =
@@ -89,15 +94,41 @@ impl Feedback<'_> {
         Ok(())
     }
 
-    async fn values_are_there(&self) -> Result<()> {
+    /// ConfigMaps in the first member.
+    async fn deliver_what_is_edited(&self) -> Result<()> {
+        let maps = (0..2 * EDITS).map(|number| object("hub", &edited(number)).to_string());
+        let mut wanted = resource("edited", &maps.collect::<Vec<_>>().join("\n---\n"), json!({}));
+        wanted["spec"]["targets"] = json!([{"clusterNames": [self.first]}]);
+        let applied = self.hub.apply(&wanted, true).await;
+        applied.map_err(|refused| anyhow::anyhow!("VidraResource edited: {refused}"))?;
+        let is_ready = |one: &VidraTarget| {
+            one.spec.resource == "edited"
+                && one.status.as_ref().is_some_and(|status| status.state == Some(TargetState::Ready))
+        };
+        self.targets("what is edited is there", 1, is_ready).await
+    }
+
+    async fn values_are_there(&self, wanted: bool) -> Result<()> {
+        let (name, _) = self.resource;
+        let says = move |one: &VidraTarget| {
+            let feedback = one.status.as_ref().and_then(|status| status.feedback.as_ref());
+            one.spec.resource == name && feedback.is_some() == wanted
+        };
+        self.targets("targets have values, or none", self.members.len(), says).await
+    }
+
+    /// Waits until so many targets are like this.
+    async fn targets(
+        &self,
+        what: &str,
+        count: usize,
+        are: impl Fn(&VidraTarget) -> bool + Copy + Send + 'static,
+    ) -> Result<()> {
         let targets: Api<VidraTarget> = Api::namespaced(self.hub.client.clone(), NAMESPACE);
-        reached("targets have values", self.members.len(), || {
+        reached(what, count, || {
             let targets = targets.clone();
             Box::pin(async move {
-                let all = targets.list(&Default::default()).await?.items.into_iter();
-                Ok(all
-                    .filter(|one| one.status.as_ref().is_some_and(|status| status.feedback.is_some()))
-                    .count())
+                Ok(targets.list(&Default::default()).await?.items.iter().filter(|one| are(one)).count())
             })
         })
         .await
@@ -110,9 +141,9 @@ impl Feedback<'_> {
         applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
     }
 
-    /// A minute in which each member's value changes each second, an object of the first member is edited each second, or
+    /// A minute in which each member's value changes each second, one of these ConfigMaps is edited each second, or
     /// neither.
-    async fn minute(&self, values: bool, edits: bool) -> Result<Minute> {
+    async fn minute(&self, values: bool, mut edits: Range<usize>) -> Result<Minute> {
         let first = self.members.first().context("no members")?;
         let mut events = watch(&first.client, None).await?;
         let looks =
@@ -122,7 +153,7 @@ impl Feedback<'_> {
         let mut seconds = interval(Duration::from_secs(1));
         seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut repairs = Vec::new();
-        for (turn, name) in (1..).zip(self.declared.iter().cycle()) {
+        for turn in 1.. {
             seconds.tick().await;
             if began.elapsed() >= MINUTE {
                 break;
@@ -132,9 +163,9 @@ impl Feedback<'_> {
                 join_all(members.map(|member| member.merge_status(&self.object, (self.value)(turn)))).await;
             };
             let repair = async {
-                match edits {
-                    true => repair(first, &mut events, name, turn).await,
-                    false => Ok(Vec::new()),
+                match edits.next() {
+                    Some(number) => repair(first, &mut events, &edited(number)).await,
+                    None => Ok(Vec::new()),
                 }
             };
             let (_, repaired) = tokio::join!(change, repair);
@@ -145,9 +176,13 @@ impl Feedback<'_> {
     }
 }
 
+fn edited(number: usize) -> String {
+    format!("edited-{number:03}")
+}
+
 /// Milliseconds until an edit is undone.
-async fn repair(member: &Access, events: &mut Events, name: &str, turn: usize) -> Result<Vec<f64>> {
+async fn repair(member: &Access, events: &mut Events, name: &str) -> Result<Vec<f64>> {
     let (at, names, began) = (At::config_map(NAMESPACE, name), [name.to_owned()], Instant::now());
-    let edit = member.merge(&at, json!({"data": {"value": format!("edit {turn}")}}));
+    let edit = member.merge(&at, json!({"data": {"value": "edited"}}));
     tokio::join!(edit, undone(events, began, &names)).1
 }

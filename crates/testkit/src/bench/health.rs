@@ -16,7 +16,6 @@ use super::{
     memkube::{Simulated, reached},
     process::HubProcess,
     report::Report,
-    watched::DECLARED,
 };
 use crate::world::{Access, At};
 
@@ -73,6 +72,7 @@ impl Bench<'_> {
         each(&members, 1, &up).await;
         self.fleet.ready(&hub, 2).await?;
         self.events(&process, &members, report).await?;
+        let first = self.fleet.names().next().unwrap_or_default();
         let feedback = Feedback {
             hub: &hub,
             process: &process,
@@ -82,7 +82,7 @@ impl Bench<'_> {
                 "values": [{"name": "load", "expression": "status.load"}]}),
             object: gadget_at(0),
             resource: ("gadgets", gadgets),
-            declared: (0..OBJECTS).map(config_map_name).collect(),
+            first: &first,
         };
         feedback.run(report).await?;
         // One that turns nothing, one that turns all, and one that turns all back.
@@ -226,7 +226,7 @@ fn config_map_name(number: usize) -> String {
 
 fn config_map(number: usize) -> Value {
     let metadata = json!({"name": config_map_name(number)});
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": DECLARED}})
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": "1"}})
 }
 
 fn gadget_name(number: usize) -> String {
