@@ -175,10 +175,12 @@ impl Hub {
         if !self.leads() {
             return Verdict::Retry(LEADS_AGAIN);
         }
+        // On the heap, each once: a turn that waits for a member is as large as its future, and all that wraps the turn
+        // moves it.
         match key {
-            Key::Cluster(name) => member_cluster::reconcile(self, name).await,
-            Key::Resource(key) => vidra_resource::reconcile(self, key).await,
-            Key::Target(key) => vidra_target::reconcile(self, key).await,
+            Key::Cluster(name) => Box::pin(member_cluster::reconcile(self, name)).await,
+            Key::Resource(key) => Box::pin(vidra_resource::reconcile(self, key)).await,
+            Key::Target(key) => Box::pin(vidra_target::reconcile(self, key)).await,
         }
     }
 

@@ -148,7 +148,7 @@ async fn deliver(
     };
     let status = status(ctx, &observation, plan.held, &execution, handled);
     if is_revision && execution.refusal.is_none() {
-        use_up_approvals(ctx, &observation.targets).await?;
+        use_up_approvals(ctx, &observation.targets, plan.approval.as_deref()).await?;
     }
     publish(ctx, status).await
 }

@@ -522,6 +522,17 @@ fn what_a_label_selected_on_one_of_two_members_stays_when_its_membercluster_is_m
     });
 }
 
+/// Waits until shop is held because of MemberCluster berlin; the message.
+async fn held_as_remade(world: &World) -> String {
+    wait_for("held, for it was made again", SOON, async || {
+        let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+        let conditions = held.status.expect("it has a status").conditions;
+        let message = vidra_api::find(&conditions, "Stalled").expect("it is stalled").message.clone();
+        if message.contains("MemberCluster berlin was made again") { Ok(message) } else { Err(message) }
+    })
+    .await
+}
+
 /// Another entry selects it for another namespace then.
 #[test]
 fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_made_again_without_it() {
@@ -541,12 +552,7 @@ fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_m
 
         let mark = berlin_is_lost(&mut world).await;
         world.member_says("berlin", "Ready", "True").await;
-        wait_for("held, for it was made again", SOON, async || {
-            let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
-            let told = format!("{:?}", held.status);
-            if told.contains("MemberCluster berlin was made again") { Ok(()) } else { Err(told) }
-        })
-        .await;
+        held_as_remade(&world).await;
         world.hub.merge(&world.member_at("berlin"), label).await;
         world.ready("shop").await;
         assert_eq!(alice.live(&settings).await, made);
@@ -557,6 +563,38 @@ fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_m
         alice.gone(&settings).await;
         alice.live(&At::config_map(&rest, "settings")).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_a_remade_member_has_in_another_namespace_goes_by_a_word_that_is_used_up() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let label = json!({"metadata": {"labels": {"pool": "on"}}});
+        world.hub.merge(&world.member_at("berlin"), label).await;
+        let rest = format!("{}-rest", world.ns);
+        let targets = json!([
+            {"clusterSelector": {"matchLabels": {"pool": "on"}}},
+            {"clusterSelector": {}, "namespace": rest},
+        ]);
+        world.deliver_with("shop", &config_map("settings", "one"), json!({"targets": targets})).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+
+        berlin_is_lost(&mut world).await;
+        let message = held_as_remade(&world).await;
+        let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
+        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
+        world.hub.merge(&world.resource_at("shop"), word).await;
+
+        alice.gone(&settings).await;
+        alice.live(&At::config_map(&rest, "settings")).await;
+        world.ready("shop").await;
+        let resource = world.hub.live(&world.resource_at("shop")).await;
+        let annotation = &resource["metadata"]["annotations"]["vidra.dev/approve-removal"];
+        assert!(annotation.is_null(), "{annotation}");
+        assert_eq!(crate::events(&world, "ApprovalIgnored").await, Vec::<String>::new());
         world.end().await;
     });
 }

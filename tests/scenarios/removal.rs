@@ -602,6 +602,47 @@ fn an_approved_drop_of_most_objects_approves_no_later_one() {
     });
 }
 
+#[test]
+fn a_word_for_objects_waits_while_the_loss_of_targets_is_held() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo", "austin"]).await;
+        let all = ["berlin", "tokyo", "austin"];
+        let alice = world.alice("berlin").await;
+        world.deliver("shop", &all, &config_maps(&["a", "b", "c", "d", "e"], "one")).await;
+        world.ready("shop").await;
+        let few = config_maps(&["a"], "one");
+        world.deliver("shop", &all, &few).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        let (_, objects) =
+            message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
+        world.deliver("shop", &["berlin"], &few).await;
+        let off = wait_for("the loss of targets is held", LONG, async || {
+            let message = held(&world, "shop").await;
+            if message.contains("off 2 of 3 clusters") { Ok(message) } else { Err(message) }
+        })
+        .await;
+
+        let annotate = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": objects}}});
+        world.hub.merge(&world.resource_at("shop"), annotate).await;
+        world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
+        world.ready("marker").await;
+        alice.live(&At::config_map(&world.ns, "b")).await;
+        assert_eq!(crate::events(&world, "ApprovalIgnored").await, Vec::<String>::new());
+
+        let (_, targets) = off.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
+        let both = format!("{objects},{targets}");
+        let annotate = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": both}}});
+        world.hub.merge(&world.resource_at("shop"), annotate).await;
+        alice.gone(&At::config_map(&world.ns, "b")).await;
+        world.alice("tokyo").await.gone(&At::config_map(&world.ns, "a")).await;
+        world.ready("shop").await;
+        let resource = world.hub.live(&world.resource_at("shop")).await;
+        let annotation = &resource["metadata"]["annotations"]["vidra.dev/approve-removal"];
+        assert!(annotation.is_null(), "{annotation}");
+        world.end().await;
+    });
+}
+
 /// A source changes without a new generation of its VidraResource.
 #[test]
 fn an_approval_of_what_a_source_drops_says_nothing_of_what_it_drops_next() {

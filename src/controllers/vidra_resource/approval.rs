@@ -9,7 +9,10 @@ use vidra_core::{
     status::Reason,
 };
 
-use super::context::{Context, Targets};
+use super::{
+    context::{Context, Targets},
+    removal_guard::is_remade,
+};
 use crate::{base::error::CallError, controllers::approvals};
 
 fn annotation<'a>(ctx: &Context<'a>) -> Option<&'a str> {
@@ -44,22 +47,40 @@ pub(super) fn approval(
 }
 
 /// Takes off the VidraResource what its VidraTargets have taken over, so that it says nothing of a later removal. What
-/// approves nothing, or was put back, stays, and is told once. `before`: they may be gone.
-pub(super) async fn use_up_approvals(ctx: &Context<'_>, before: &Targets) -> Result<(), CallError> {
+/// approves nothing, or was put back, stays, and is told once. `before`: they may be gone. `lost`: the word by which
+/// targets were lost. A member that was made again and is selected for another namespace bears none: once its target is
+/// for the member of now, the word has done its work.
+pub(super) async fn use_up_approvals(
+    ctx: &Context<'_>,
+    before: &Targets,
+    lost: Option<&str>,
+) -> Result<(), CallError> {
     let key = ctx.queue_key();
     let Some(annotation) = annotation(ctx) else {
         approvals::idle(ctx.hub, &key, None);
         return Ok(());
     };
     let after = ctx.targets();
+    let lost = lost.filter(|_| !after.values().any(|target| is_remade(ctx, target)));
     let in_use: BTreeSet<&str> = (before.values().chain(after.values()))
         .filter_map(|target| target.spec.approved_removal.as_deref())
+        .chain(lost)
         .collect();
     if let Some(used) = approvals::to_use_up(ctx.hub, &key, annotation, &in_use) {
         let rest = used.rest.clone();
         ctx.hub.api.reannotate_resource(ctx.resource, APPROVE_REMOVAL, annotation, rest).await?;
         approvals::note_used(ctx.hub, &key, used);
-    } else if let Some(message) = approvals::idle(ctx.hub, &key, Some(annotation)) {
+        return Ok(());
+    }
+    // A target's word waits while the VidraResource itself is held.
+    let uid = ctx.uid();
+    let waits =
+        |spec: &VidraTargetSpec| guard::objects_hash(&uid, spec.generation, &spec.revision, &spec.namespace);
+    let waiting: BTreeSet<String> = after.values().map(|target| waits(&target.spec)).collect();
+    if approvals(ctx).iter().any(|word| waiting.contains(*word)) {
+        return Ok(());
+    }
+    if let Some(message) = approvals::idle(ctx.hub, &key, Some(annotation)) {
         ctx.warn(Reason::ApprovalIgnored, &message);
     }
     Ok(())

@@ -25,6 +25,8 @@ use crate::{
 pub(super) struct Plan {
     /// Why nothing new is delivered, where something is declared.
     pub(super) held: Option<Problem>,
+    /// The word by which targets are lost, where that needs one.
+    pub(super) approval: Option<String>,
     /// One after the other; the tasks of one side by side.
     pub(super) waves: Vec<Vec<Task>>,
 }
@@ -56,12 +58,13 @@ pub(super) fn plan(ctx: &Context<'_>, observation: &Observation) -> Plan {
         Declaration::Revision(revision) => {
             let guarded = guard_removal(ctx, observation);
             match guarded.and_then(|approval| rule_error(ctx).map_or(Ok(approval), Err)) {
-                Ok(approval) => return plan_delivery(ctx, observation, revision, approval.as_deref()),
+                Ok(approval) => return plan_delivery(ctx, observation, revision, approval),
                 Err(problem) => Some(problem),
             }
         }
     };
-    Plan { held: held.map(|problem| with_rest(problem, observation)), waves: vec![plan_rest(observation)] }
+    let held = held.map(|problem| with_rest(problem, observation));
+    Plan { held, approval: None, waves: vec![plan_rest(observation)] }
 }
 
 /// Plans for one that is deleted: all leave.
@@ -70,7 +73,7 @@ pub(super) fn plan_teardown(observation: &Observation) -> Plan {
         cluster: cluster.clone(),
         goal: Goal::Leave { target: target.clone(), approval: None },
     };
-    Plan { held: None, waves: vec![observation.targets.iter().map(leave).collect()] }
+    Plan { held: None, approval: None, waves: vec![observation.targets.iter().map(leave).collect()] }
 }
 
 /// Nothing that was delivered is touched for a manifest that cannot be read.
@@ -100,7 +103,7 @@ fn plan_delivery(
     ctx: &Context<'_>,
     observation: &Observation,
     revision: &Parsed,
-    approval: Option<&str>,
+    approval: Option<String>,
 ) -> Plan {
     let Observation { selection, targets, .. } = observation;
     let own_rules = own_rules(ctx.hub, ctx.key).and_then(|own| digest(&own.rules));
@@ -115,7 +118,7 @@ fn plan_delivery(
         let target = target.clone();
         let goal = match selection.is_barred(cluster) {
             true => Goal::Withdraw { target },
-            false => Goal::Leave { target, approval: approval.map(str::to_owned) },
+            false => Goal::Leave { target, approval: approval.clone() },
         };
         Task { cluster: cluster.clone(), goal }
     };
@@ -128,7 +131,7 @@ fn plan_delivery(
         present.into_iter().map(leave).collect(),
         underway.into_iter().map(leave).collect(),
     ];
-    Plan { held: None, waves }
+    Plan { held: None, approval, waves }
 }
 
 /// What a VidraTarget asks for, with the digests of the VidraResource's own health rules and of what it asks back;

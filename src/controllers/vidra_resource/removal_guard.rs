@@ -69,7 +69,7 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
 }
 
 /// Its MemberCluster is another one than when it was delivered to.
-fn is_remade(ctx: &Context<'_>, target: &VidraTarget) -> bool {
+pub(super) fn is_remade(ctx: &Context<'_>, target: &VidraTarget) -> bool {
     let now = ctx.hub.catalog.member(&target.spec.cluster).and_then(|member| member.uid());
     target.spec.member_uid.is_some() && now.is_some() && now != target.spec.member_uid
 }
