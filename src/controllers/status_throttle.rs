@@ -30,6 +30,8 @@ pub(super) enum News {
     Nothing,
     /// Nothing but what came back from a member.
     Values,
+    /// Nothing but that what came back is as it was told, and not old.
+    Rested,
     /// Of work that is mostly done in a moment: of a change that goes well only the end is written.
     Passing,
     /// Something, and another reconcile of the object comes at once that may have more.
@@ -81,27 +83,30 @@ struct ValuePace {
 }
 
 impl ValuePace {
-    /// Values changed, if nothing else waits already; `sent`: when the status was written last.
-    fn note_change(&mut self, sent: Option<Instant>, now: Instant) {
+    /// Values changed, if nothing else waits already; `sent`: when the status was written last. How far apart they are
+    /// written.
+    fn note_change(&mut self, sent: Option<Instant>, now: Instant) -> Duration {
         let since = *self.waits.get_or_insert(now);
         if sent.is_none_or(|sent| since.saturating_duration_since(sent) > BUSY_WITHIN) {
             self.rest();
         }
+        if self.busy && !mutants::is(Mutant::BusyValuesWritten) {
+            BETWEEN_BUSY_VALUES
+        } else {
+            BETWEEN_VALUES
+        }
+    }
+
+    /// Values are as they were written. How long after that it is told that they are not old.
+    fn note_rest(&mut self) -> Duration {
+        self.waits = None;
+        if self.busy { BUSY_WITHIN } else { BETWEEN_VALUES }
     }
 
     /// They do not change all the time.
     fn rest(&mut self) {
         self.busy = false;
         self.written.clear();
-    }
-
-    /// How far apart they are written.
-    fn distance(&self) -> Duration {
-        if self.busy && !mutants::is(Mutant::BusyValuesWritten) {
-            BETWEEN_BUSY_VALUES
-        } else {
-            BETWEEN_VALUES
-        }
     }
 
     /// `taken`: the hub's API has it. What it did not take waits on, and a second try is no change.
@@ -146,12 +151,18 @@ impl StatusThrottle {
                     return if news == News::Passing { Due::In(rest) } else { Due::Never };
                 }
             }
-            News::Values => {
+            News::Values | News::Rested => {
                 self.settling = None;
-                self.values.note_change(self.sent, now);
-                let rest = self.sent.and_then(|sent| rest_of(self.values.distance(), sent, now));
+                let distance = match news {
+                    News::Rested => self.values.note_rest(),
+                    _ => self.values.note_change(self.sent, now),
+                };
+                let rest = self.sent.and_then(|sent| rest_of(distance, sent, now));
                 if let Some(rest) = rest.filter(|_| !mutants::is(Mutant::ValuesAtOnce)) {
                     return Due::In(rest);
+                }
+                if news == News::Rested {
+                    self.values.rest();
                 }
                 let turn = *self.turn.get_or_insert_with(|| turns.take(namespace, now));
                 self.turn_rests = false;
@@ -161,7 +172,7 @@ impl StatusThrottle {
             }
             News::Lasting => {}
         }
-        let is_end = self.passing && !matches!(news, News::Passing | News::Values);
+        let is_end = self.passing && !matches!(news, News::Passing | News::Values | News::Rested);
         if !is_end && let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_STATUSES, sent, now)) {
             self.deferred = true;
             return Due::In(rest);
@@ -239,7 +250,7 @@ mod tests {
     }
 
     use Due::{In, Never, Now};
-    use News::{Followed, Lasting, Nothing, Passing, Values};
+    use News::{Followed, Lasting, Nothing, Passing, Rested, Values};
 
     #[test]
     fn what_stands_is_written_at_once_and_then_once_a_second() {
@@ -318,6 +329,37 @@ mod tests {
         assert!(!throttle.has_busy_values(start + Duration::from_secs(2702)));
         assert_eq!(second(&mut throttle, 2703, Values), In(ms(9000)));
         assert_eq!(written, [0, 10, 20, 30, 40, 50, 650, 1250, 1850, 2000, 2600, 2702]);
+    }
+
+    #[test]
+    fn busy_values_that_are_as_they_were_told_are_told_to_be_current_once_they_rested() {
+        let (mut throttle, mut turns, start) =
+            (StatusThrottle::default(), ValueTurns::default(), Instant::now());
+        let mut at = |throttle: &mut StatusThrottle, second: u64, news| {
+            let now = start + Duration::from_secs(second);
+            let due = throttle.due(news, now, &team(), &mut turns);
+            let busy = throttle.has_busy_values(now);
+            if due == Now {
+                throttle.sent(true, now);
+            }
+            (due, busy)
+        };
+        for second in [0, 10, 20, 30, 40] {
+            assert_eq!(at(&mut throttle, second, Values), (Now, false));
+        }
+        at(&mut throttle, 50, Values);
+        assert_eq!(at(&mut throttle, 60, Values), (In(ms(590_000)), true));
+        // Something else is to be told, and they go along with a time.
+        assert_eq!(at(&mut throttle, 70, Lasting), (Now, true));
+        assert_eq!(at(&mut throttle, 71, Rested), (In(ms(99_000)), true));
+        assert_eq!(at(&mut throttle, 80, Values), (In(ms(590_000)), true), "another one, which goes back");
+        assert_eq!(at(&mut throttle, 90, Rested), (In(ms(80_000)), true));
+        assert_eq!(at(&mut throttle, 170, Rested), (Now, false));
+        assert_eq!(at(&mut throttle, 171, Nothing), (Never, false));
+        // Where they were old for another reason they are not kept.
+        assert_eq!(at(&mut throttle, 200, Lasting), (Now, false));
+        assert_eq!(at(&mut throttle, 205, Rested), (In(ms(5000)), false));
+        assert_eq!(at(&mut throttle, 210, Rested), (Now, false));
     }
 
     #[test]

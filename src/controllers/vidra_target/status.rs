@@ -104,14 +104,18 @@ pub(super) async fn publish(
         true if !rules_are_news
             && (tells_the_same(Some(before), Some(&status)) || tells_other_words(before, &status)) =>
         {
-            News::Values
+            let is_as_told = before.feedback_at.is_some()
+                && status.feedback_at.is_none()
+                && before.feedback == status.feedback;
+            if is_as_told { News::Rested } else { News::Values }
         }
         true if !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 => News::Followed,
         true => News::Lasting,
     };
     let is_due = ctx.hub.status_is_due(&queue_key, news);
-    // It is written later with all that changes until then; and where no event is followed values wake nobody.
-    if news != News::Nothing && !is_due || !ctx.follows_events() {
+    // It is written later with all that changes until then; and where no event is followed values wake nobody. Those that
+    // seem to rest wake whoever would tell so.
+    if !matches!(news, News::Nothing | News::Rested) && !is_due || !ctx.follows_events() {
         feedback::hold(ctx, session);
     }
     if is_due {

@@ -232,6 +232,7 @@ impl Judge {
         let (declared, then) = (&self.index.declared, self.sight(now, SIGHT));
         // A target whose removal is held is kept as it was.
         let names = declared.wanted_lately(key, then).into_iter().chain(self.kept_for(key));
+        let names = names.chain(self.brought_lately(key, then));
         let said = names.flat_map(|name| declared.said_since(name, then));
         let said = said.filter_map(|spec| match spec["conflicts"]["existing"].as_str() {
             Some("Adopt") => Some(Taking::ToChange),
@@ -244,12 +245,28 @@ impl Judge {
     /// The VidraResources with a target that is to bring this, selected or not.
     pub(super) fn kept_for<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a String> {
         let targets = self.index.targets.values().filter(|one| one.present && one.cluster == key[0]);
-        let brings = |one: &&Target| {
-            let docs =
-                self.index.declared.revision_with(&one.resource, &one.revision, &one.cluster, &one.inputs);
-            docs.is_some_and(|docs| docs.iter().any(|doc| doc.key(&one.cluster, &one.namespace) == *key))
-        };
+        let brings = |one: &&Target| self.brings(one, (&one.revision, &one.namespace, &one.inputs), key);
         targets.filter(brings).map(|one| &one.resource)
+    }
+
+    /// The VidraResources whose target was to bring this at some instant since then: one that is made, and told something
+    /// else at once, may have been heeded in between.
+    fn brought_lately<'a>(&'a self, key: &'a Key, then: Instant) -> impl Iterator<Item = &'a String> {
+        let targets = self.index.targets.values().filter(|one| one.cluster == key[0]);
+        let brought = move |one: &&Target| {
+            let mut aims = self.index.aims_since(&one.resource, &one.cluster, (then, 0));
+            aims.any(|aim| {
+                aim.spec["desired"] == "Present"
+                    && self.brings(one, (&aim.revision, &aim.namespace, &aim.inputs), key)
+            })
+        };
+        targets.filter(brought).map(|one| &one.resource)
+    }
+
+    /// Whether this revision, in this namespace, with these inputs of the overrides, brings it.
+    fn brings(&self, of: &Target, (revision, namespace, inputs): (&str, &str, &Value), key: &Key) -> bool {
+        let docs = self.index.declared.revision_with(&of.resource, revision, &of.cluster, inputs);
+        docs.is_some_and(|docs| docs.iter().any(|doc| doc.key(&of.cluster, namespace) == *key))
     }
 
     /// Is it to be taken over as it is declared now, so that nobody has to clear the way?

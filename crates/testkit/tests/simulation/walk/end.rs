@@ -18,6 +18,8 @@ use crate::scenarios::ready;
 /// What a target says, and goes on to say, while somebody undoes its repairs.
 const CONTENTION: &str = "Contention";
 
+/// Values that changed all the time are written within this, though they rest.
+const VALUES_REST_WITHIN: Duration = Duration::from_secs(610);
 /// What a look at any moment brings has come to its end within this.
 const STIRS_WITHIN: Duration = Duration::from_secs(7);
 
@@ -224,6 +226,25 @@ impl Walk {
         Ok(())
     }
 
+    /// Values that changed all the time are told to be old until they have rested for a while: that is written then, and
+    /// not later.
+    async fn sit_old_values_out(&self) -> Result<(), String> {
+        let told = || {
+            let mut targets = self.world.clusters.hub.objects(vidra_api::GROUP, "vidratargets").into_iter();
+            targets.find(|one| one["status"]["state"] == "Ready" && one["status"]["feedbackAt"].is_string())
+        };
+        let began = Instant::now();
+        while let Some(of) = told() {
+            if began.elapsed() > VALUES_REST_WITHIN + STIRS_WITHIN {
+                let (name, status) = (&of["metadata"]["name"], &of["status"]);
+                return Err(format!("{name} still tells values as old that have rested: {status}"));
+            }
+            sleep(STIRS_WITHIN).await;
+        }
+        self.world.settle().await;
+        Ok(())
+    }
+
     /// Waits until all is as declared or is left as it is; then until all is as declared, and stays so without a
     /// write. The error says what is not.
     pub(super) async fn mend(&mut self) -> Result<(), String> {
@@ -233,6 +254,7 @@ impl Walk {
         self.corrects = true;
         self.come_to_rest().await?;
         self.sit_fights_out().await?;
+        self.sit_old_values_out().await?;
         self.tell("mended");
         self.world.arm(&[]);
         let before = self.world.state();
