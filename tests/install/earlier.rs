@@ -18,6 +18,10 @@ const MEMBERS: [&str; 2] = ["berlin", "tokyo"];
 /// Where the objects are, in each member.
 const NAMESPACE: &str = "versions";
 const OBJECTS: usize = 60;
+/// VidraResources of one object each that is not well: its name, and the type, status and message of the condition that
+/// says so.
+const UNWELL: [(&str, &str, &str, &str); 2] =
+    [("unwell", "Ready", "False", "no disk"), ("turns", "Degraded", "True", "lost a replica")];
 /// For so long nothing is to be written.
 const QUIET: Duration = Duration::from_secs(40);
 
@@ -148,36 +152,46 @@ impl Fleet<'_> {
         self.machine.kubectl(member, "wait --for=condition=Established crd/gadgets.example.com", "").unwrap();
     }
 
-    /// An object that says by a condition that it is not well.
+    /// Objects that say by a condition that they are not well: one which each build understands, and one which the
+    /// earlier one does not, so that it is Ready there.
     async fn deliver_unwell(&self) {
-        let manifest = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
-            "metadata": {"name": "unwell", "namespace": NAMESPACE}});
-        let mut resource = config_maps("unwell", NAMESPACE, []);
-        resource["spec"]["manifest"] = manifest.to_string().into();
-        self.people.apply(&resource, true).await.unwrap();
-        for member in MEMBERS {
-            let at = At::new("example.com/v1", "Gadget", NAMESPACE, "unwell");
-            let alice = Access::new(self.machine.cluster(member).client("admin").await.unwrap(), "alice");
-            alice.when(&at, "delivered", |_| true).await;
-            let why = json!([{"type": "Ready", "status": "False", "reason": "Broken", "message": "no disk"}]);
-            alice.merge(&at, json!({"status": {"conditions": why}})).await;
+        for (name, kind, is, message) in UNWELL {
+            let manifest = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
+                "metadata": {"name": name, "namespace": NAMESPACE}});
+            let mut resource = config_maps(name, NAMESPACE, []);
+            resource["spec"]["manifest"] = manifest.to_string().into();
+            self.people.apply(&resource, true).await.unwrap();
+            for member in MEMBERS {
+                let at = At::new("example.com/v1", "Gadget", NAMESPACE, name);
+                let alice = Access::new(self.machine.cluster(member).client("admin").await.unwrap(), "alice");
+                alice.when(&at, "delivered", |_| true).await;
+                let why = json!([{"type": kind, "status": is, "reason": "Broken", "message": message}]);
+                alice.merge(&at, json!({"status": {"conditions": why}})).await;
+            }
         }
+        self.machine
+            .kubectl("hub", "wait --for=condition=Ready --timeout=120s -n team-a vr/turns", "")
+            .unwrap();
     }
 
     /// What is unwell, as it is in the members.
     fn unwell(&self) -> Vec<String> {
         let version = "{.metadata.resourceVersion}";
-        let of = |member| self.machine.field(member, &format!("gadget/unwell -n {NAMESPACE}"), version);
-        MEMBERS.into_iter().map(of).collect()
+        let of = |member| {
+            UNWELL.map(|(name, ..)| {
+                self.machine.field(member, &format!("gadget/{name} -n {NAMESPACE}"), version)
+            })
+        };
+        MEMBERS.into_iter().flat_map(of).collect()
     }
 
     /// What was found to be well by builds that did not know its kind's conditions is told with its cause.
     #[allow(clippy::print_stderr, reason = "what is told is for people")]
     fn tells_of_unwell(&self) {
-        for member in MEMBERS {
-            let status = self.machine.field("hub", &format!("vt/unwell.{member} -n team-a"), "{.status}");
-            eprintln!("{member}: {status}");
-            assert!(status.contains("no disk") && status.contains("Gadget"), "{status}");
+        for (member, (name, .., message)) in MEMBERS.into_iter().flat_map(|one| UNWELL.map(|of| (one, of))) {
+            let status = self.machine.field("hub", &format!("vt/{name}.{member} -n team-a"), "{.status}");
+            eprintln!("{name}.{member}: {status}");
+            assert!(status.contains(message) && status.contains("Gadget"), "{status}");
             assert!(!status.contains("\"state\":\"Ready\""), "{status}");
         }
     }

@@ -22,6 +22,12 @@ const COUNTS: [(&str, &str); 2] = [("readyReplicas", "replicas"), ("availableRep
 /// Types of conditions that are about something bad, by their endings.
 const BAD: [&str; 6] = ["Degraded", "Stalled", "Failed", "Error", "Failure", "Reconciling"];
 
+/// What is told of a status without a field that a rule could be made of; and what to do then.
+const NOTHING: &str = "# Its status has nothing to make a rule of";
+const COUNTS_AS_WELL: &str = ", and nobody waits for it.\n";
+const GO_ON: &str =
+    "; to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing.\n";
+
 /// A list of rules, one for each kind that needs one, with comments; empty where none does.
 pub fn text(objects: &[Value], rules: &RuleSet) -> String {
     let (mut text, mut known) = (String::new(), BTreeSet::new());
@@ -44,7 +50,7 @@ pub fn text(objects: &[Value], rules: &RuleSet) -> String {
         text.push_str(&format!("# {name} is {} now ({now}).\n", health.status));
         text.push_str(&match fields(object).and_then(|fields| checked(api_version, kind, fields)) {
             Some(rule) => rule,
-            None => "# Its status has nothing to make a rule of; to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing.\n".to_owned(),
+            None => NOTHING.to_owned() + if is_well { COUNTS_AS_WELL } else { GO_ON },
         });
     }
     text
@@ -92,8 +98,7 @@ fn fields(object: &Value) -> Option<Fields> {
         });
     }
     let status = object.get("status")?;
-    let word = WORDS.iter().find_map(|field| Some((*field, plain(status[*field].as_str()?)?)));
-    if let Some((field, word)) = word {
+    if let Some((field, word)) = word(status) {
         return Some(Fields {
             comment: format!(
                 "It says {word} now. Write what one says that works: until then none is Current."
@@ -110,6 +115,22 @@ fn fields(object: &Value) -> Option<Fields> {
         current: format!("status.{has} == spec.{wants}"),
         failed: None,
         message: None,
+    })
+}
+
+/// A field that says how the object is, by its path below the status, and what it says: of the status itself, or of one of
+/// its own fields.
+fn word(status: &Value) -> Option<(String, &str)> {
+    let own = WORDS.iter().find_map(|field| Some(((*field).to_owned(), plain(status[*field].as_str()?)?)));
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    let parts =
+        status.as_object().into_iter().flatten().filter(|(name, part)| is_name(name) && part.is_object());
+    own.or_else(|| {
+        parts
+            .flat_map(|(name, part)| WORDS.iter().map(move |field| (name, part, *field)))
+            .find_map(|(name, part, field)| Some((format!("{name}.{field}"), plain(part[field].as_str()?)?)))
     })
 }
 
@@ -193,6 +214,11 @@ mod tests {
             (old, seen(2), HealthStatus::InProgress),
             // Current without evidence.
             (json!({"phase": "Odd"}), json!({"phase": "Odd"}), HealthStatus::InProgress),
+            (
+                json!({"health": {"state": "Odd"}}),
+                json!({"health": {"state": "Odd"}}),
+                HealthStatus::InProgress,
+            ),
             (json!({"readyReplicas": 1}), json!({"readyReplicas": 2}), HealthStatus::Current),
         ] {
             assert_eq!(by_suggestion(of.clone(), judged.clone()), status, "{of} {judged}");
@@ -217,6 +243,7 @@ mod tests {
         );
         let silent = text(&[gadget(json!({}))], &library::rule_set());
         assert!(silent.contains("nothing to make a rule of") && !silent.contains("\n- "), "{silent}");
+        assert!(!silent.contains("wait-for"), "it is Current, and nobody waits: {silent}");
     }
 
     #[test]
