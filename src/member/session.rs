@@ -62,8 +62,6 @@ const UID_MAX: usize = 128;
 const VERSION_MAX: usize = 128;
 /// It is asked for its version again this often: behind a load balancer it may be upgraded while it answers throughout.
 const VERSION_EVERY: Duration = Duration::from_secs(600);
-/// So many calls without an answer, in a row, ask for a probe at once.
-const FAILED_CALLS: u32 = 5;
 /// Pauses between handshakes with a member that does not answer: what it costs to ask is one connection, and once it is back its
 /// statuses are true soon.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -187,7 +185,6 @@ struct Contact {
     kinds: Arc<Kinds>,
     discovered: Option<Instant>,
     absent: Absent,
-    failed_calls: u32,
     /// When its silence was told last.
     told: Option<Instant>,
 }
@@ -258,7 +255,6 @@ impl Session {
             kinds: Arc::default(),
             discovered: None,
             absent: Absent::default(),
-            failed_calls: 0,
             told: None,
         };
         let budget = Budget::new(deps.calls.clone());
@@ -556,7 +552,7 @@ impl Session {
         }
         let outcome = answer.as_ref().err().map_or("ok", CallError::outcome);
         self.counters.called(verb, outcome);
-        self.count_failure(answer.as_ref().err());
+        self.note_failure(answer.as_ref().err());
         answer
     }
 
@@ -573,19 +569,12 @@ impl Session {
         }
     }
 
-    fn count_failure(&self, error: Option<&CallError>) {
-        let mut inner = self.inner.lock();
+    /// A call that is not answered, or by whom is not known, asks for a probe at once.
+    fn note_failure(&self, error: Option<&CallError>) {
         match error {
-            Some(error) if error.is_transport() => {
-                self.doubt.raise();
-                inner.failed_calls += 1;
-            }
-            Some(CallError { class: Class::Unauthenticated, .. }) => inner.failed_calls = FAILED_CALLS,
-            _ => inner.failed_calls = 0,
-        }
-        if inner.failed_calls >= FAILED_CALLS {
-            inner.failed_calls = 0;
-            self.probe_now.notify_one();
+            Some(error) if error.is_transport() => self.doubt.raise(),
+            Some(CallError { class: Class::Unauthenticated, .. }) => self.probe_now.notify_one(),
+            _ => {}
         }
     }
 

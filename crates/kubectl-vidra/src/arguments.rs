@@ -57,7 +57,7 @@ pub enum Command {
     Clusters(ClustersFlags),
     /// Has the hub look at all targets of VidraResources again, and waits until it has.
     Reconcile(ReconcileFlags),
-    /// Judges objects of a file as the hub would, without any cluster but with --hub: for health rules of one's own. Exit
+    /// Judges objects as the hub would: of a file, without any cluster but with --hub; or what NAME has in a member. Exit
     /// code 1: one is Failed, or not what is required.
     Health(HealthFlags),
     /// Which targets other health rules would turn: those of this plug-in's version, before the hub is upgraded to it, or
