@@ -10,7 +10,7 @@ use std::{
 };
 
 use memkube::{Call, Cluster, Fault, Verb};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::{DesiredState, TargetState};
 
@@ -70,6 +70,69 @@ fn a_member_that_falls_silent_in_the_middle_of_a_delivery_is_sent_nothing_more_u
 
         berlin(&world).clear_fault();
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_somebody_asks_to_keep_while_the_call_that_deletes_it_is_under_way_stays() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, old) = (world.alice("berlin").await, At::config_map(&world.ns, "old"));
+        let settings = config_map("settings", "one");
+        world.deliver("shop", &["berlin"], &(settings.clone() + &config_map("old", "one"))).await;
+        world.ready("shop").await;
+        let slow = |call: &Call| match call.verb == Verb::Delete && call.resource == "configmaps" {
+            true => Fault::Delay(Duration::from_secs(3)),
+            false => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(slow));
+        let mark = now(&world);
+        world.deliver("shop", &["berlin"], &settings).await;
+        wait_for("the call that deletes it", SOON, async || match calls(&world, Verb::Delete, mark) {
+            0 => Err("nothing is deleted".into()),
+            _ => Ok(()),
+        })
+        .await;
+        alice.merge(&old, json!({"metadata": {"annotations": {"vidra.dev/prune": "disabled"}}})).await;
+        let is_let_go = |live: &Value| live["metadata"]["labels"]["vidra.dev/hub"].is_null();
+        let left = alice.when(&old, "let go", is_let_go).await;
+        assert!(left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.end().await;
+        alice.delete(&old).await;
+    });
+}
+
+/// It is for another removal, and is not taken off with the one that was used up.
+#[test]
+fn a_word_that_is_written_while_an_earlier_one_is_taken_over_stays() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let maps = |names: &[&str]| names.iter().map(|name| config_map(name, "one")).collect::<String>();
+        world.deliver("shop", &["berlin"], &maps(&["a", "b", "c", "d", "e"])).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], &maps(&["a"])).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
+        // Until the target is told takes long.
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let stuck = |call: &Call| match call.verb == Verb::Update && call.resource == "vidratargets" {
+            true => Fault::Late(Duration::from_secs(5)),
+            false => Fault::None,
+        };
+        hub.set_fault(Arc::new(stuck));
+        let approve = |hash: &str| json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
+        world.hub.merge(&world.resource_at("shop"), approve(hash)).await;
+        let is_told = |target: &Value| target["spec"]["approvedRemoval"] == *hash;
+        world.hub.when(&world.target_at("shop", "berlin"), "told", is_told).await;
+        world.hub.merge(&world.resource_at("shop"), approve("0123456789")).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        hub.clear_fault();
+        world.ready("shop").await;
+        let annotations = &world.hub.live(&world.resource_at("shop")).await["metadata"]["annotations"];
+        assert_eq!(annotations["vidra.dev/approve-removal"], "0123456789", "{annotations}");
         world.end().await;
     });
 }
