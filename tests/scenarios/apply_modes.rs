@@ -176,6 +176,29 @@ fn an_object_that_is_applied_once_stays_gone_over_a_restart_until_its_content_ch
 }
 
 #[test]
+fn an_object_that_is_applied_once_is_made_anew_where_it_is_wanted_again_while_it_goes() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "once"));
+        let once = annotated(config_map_in("", "once", "one"), &[("apply", "Once")]);
+        let plain = config_map("plain", "one");
+        world.deliver("shop", &["berlin"], &(plain.clone() + &once)).await;
+        world.ready("shop").await;
+        alice.merge(&at, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        world.deliver("shop", &["berlin"], &plain).await;
+        let is_going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
+        let before = alice.when(&at, "on its way out", is_going).await;
+        world.ready("shop").await;
+        world.deliver("shop", &["berlin"], &(plain + &once)).await;
+        world.look("shop", "wanted again", 1).await;
+        alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+        alice.when(&at, "made anew", |live| uid(live) != uid(&before)).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_field_that_cannot_be_changed_is_told_and_on_request_the_object_is_made_again() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
