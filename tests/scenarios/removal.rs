@@ -603,6 +603,35 @@ fn an_approved_drop_of_most_objects_approves_no_later_one() {
 }
 
 #[test]
+fn an_approved_drop_of_most_objects_approves_no_change_of_namespace() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let (first, second) = (format!("{}-a", world.ns), format!("{}-b", world.ns));
+        let spec =
+            |namespace: &str| json!({"targets": [{"clusterNames": ["berlin"], "namespace": namespace}]});
+        let left = ["a", "b", "c", "d"];
+        let all = config_maps(&["a", "b", "c", "d", "e", "f", "g", "h", "i"], "one");
+        world.deliver_with("shop", &all, spec(&first)).await;
+        world.ready("shop").await;
+        world.deliver_with("shop", &config_maps(&left, "one"), spec(&first)).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        world.hub.merge(&world.resource_at("shop"), approval(&message)).await;
+        alice.gone(&At::config_map(&first, "i")).await;
+        world.ready("shop").await;
+
+        world.deliver_with("shop", &config_maps(&left, "one"), spec(&second)).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        for name in left {
+            alice.live(&At::config_map(&first, name)).await;
+        }
+        world.hub.merge(&world.resource_at("shop"), approval(&message)).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_word_for_objects_waits_while_the_loss_of_targets_is_held() {
     scenario(async |world| {
         world.register(&["berlin", "tokyo", "austin"]).await;
