@@ -120,4 +120,15 @@ mod tests {
         assert!(later.is_over(&[one.clone(), two.clone()]));
         assert!(!later.is_over(&[one, three]), "one that has not looked says nothing");
     }
+
+    #[test]
+    fn what_a_target_that_is_gone_had_found_holds_nobody_up() {
+        let [one, two] = ["one", "two"].map(|name| TargetKey::new("ns", name, "berlin"));
+        let later = LaterGenerations::default();
+        later.note(&one, 6);
+        later.note(&two, 1);
+        later.forget(&one);
+        assert_eq!((later.total(), later.of_others(&two)), (1, 0));
+        assert!(!later.has_looked(&one), "one of its name that is made later has not been looked at");
+    }
 }
