@@ -485,6 +485,32 @@ fn a_revision_that_waits_for_its_waves_drops_most_objects_no_more_than_another()
     });
 }
 
+/// What waits for its wave stands in the inventory, and is nothing that could be kept.
+#[test]
+fn what_was_intended_and_never_made_makes_a_drop_of_objects_no_smaller() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
+            "type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}]}});
+        let later = |name: &str| annotated(config_map_in("", name, "one"), &[("wave", "1")]);
+        let waiting = annotated(service, &[("wait-for", "Address")])
+            + &["l", "m", "n", "o", "p", "q", "r", "s"].map(later).concat();
+        let old = ["a", "b", "c", "d"];
+        world.deliver("shop", &["berlin"], &(config_maps(&old, "one") + &waiting)).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        inventoried(&world, "shop", "berlin", 5).await;
+
+        world.deliver("shop", &["berlin"], &waiting).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+        assert!(message.contains("4 of 5 objects"), "{message}");
+        for name in old {
+            alice.live(&At::config_map(&world.ns, name)).await;
+        }
+        world.end().await;
+    });
+}
+
 /// What a message of the guard names, as the annotation that approves it.
 fn approval(message: &str) -> Value {
     let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");

@@ -9,7 +9,7 @@ use testkit::world::{Access, At, World};
 use vidra_api::{ChangeKind, TargetState, VidraTargetStatus};
 
 use super::scenario;
-use crate::{config_map, says, settings::set};
+use crate::{config_map, object, says, settings::set};
 
 fn berlin(world: &World) -> Cluster {
     world.bed().memory("berlin").expect("this bed is in memory")
@@ -254,6 +254,52 @@ fn a_kind_that_cannot_be_listed_for_a_while_is_told_and_waited_for() {
         let message = world.target_is("shop", "berlin", TargetState::Waiting, "ListFailed").await;
         assert!(message.contains("could not be listed"), "{message}");
         berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+/// Delivers a Service with what comes back of it, and this beside it.
+async fn deliver_with_feedback(world: &World, manifest: &str) {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
+        "type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}]}});
+    let rules = json!([{"apiVersion": "v1", "kind": "Service", "name": "web"}]);
+    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "statusFeedback": rules});
+    world.deliver_with("shop", &(manifest.to_owned() + &object(&service)), spec).await;
+}
+
+#[test]
+fn what_was_told_stands_after_a_restart_while_a_kind_cannot_be_listed() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, old) = (world.alice("berlin").await, At::config_map(&world.ns, "old"));
+        let settings = config_map("settings", "one");
+        deliver_with_feedback(&world, &(settings.clone() + &config_map("old", "one"))).await;
+        world.ready("shop").await;
+        let balancer = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
+        alice.merge_status(&At::new("v1", "Service", &world.ns, "web"), json!({"status": balancer})).await;
+        alice.merge(&old, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        deliver_with_feedback(&world, &settings).await;
+        let told = |status: &VidraTargetStatus| {
+            let values = status.feedback.as_ref().map_or(0, |feedback| feedback.objects.len());
+            (values, status.removing.as_ref().map_or(0, |removing| removing.objects))
+        };
+        let is_told = |status: &VidraTargetStatus| told(status) == (1, 1);
+        world.target_when("shop", "berlin", "its address, and what goes", is_told).await;
+
+        world.stop_hub().await;
+        let is_list = |call: &Call| call.resource == "services" && call.verb == Verb::List;
+        berlin(&world).set_fault(Arc::new(move |call: &Call| match is_list(call) {
+            true => Fault::Status(500, "InternalError"),
+            false => Fault::None,
+        }));
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "ListFailed").await;
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!(told(&status), (1, 1), "{status:?}");
+
+        berlin(&world).clear_fault();
+        alice.merge(&old, json!({"metadata": {"finalizers": null}})).await;
         world.ready("shop").await;
         world.end().await;
     });
