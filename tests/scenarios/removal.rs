@@ -512,7 +512,7 @@ fn what_was_intended_and_never_made_makes_a_drop_of_objects_no_smaller() {
 }
 
 /// What a message of the guard names, as the annotation that approves it.
-fn approval(message: &str) -> Value {
+pub fn approval(message: &str) -> Value {
     let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
     json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}})
 }

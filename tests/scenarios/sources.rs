@@ -5,9 +5,9 @@ use std::io::Write;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use testkit::world::{At, LONG, World, wait_for};
-use vidra_api::{condition::READY, find};
+use vidra_api::{TargetState, condition::READY, find};
 
-use crate::{config_map, config_map_in, says, scenario};
+use crate::{config_map, config_map_in, removal::approval, says, scenario};
 
 fn gzip(text: &str) -> String {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -340,6 +340,42 @@ fn a_source_that_the_hub_may_not_read_is_named_changes_nothing_and_is_read_when_
         world.give_rights().await;
         alice.when(&settings, "as the source says", says("two")).await;
         world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+/// A source that has the content of before again is no new generation of its VidraResource.
+#[test]
+fn an_approval_of_what_a_source_drops_says_nothing_of_the_same_drop_later() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, b) = (world.alice("berlin").await, At::config_map(&world.ns, "b"));
+        let texts = async |world: &World, names: &[&str]| {
+            let all: String = names.iter().map(|name| config_map(name, "one")).collect();
+            source(world, "ConfigMap", "texts", json!({"data": {"a": all}})).await;
+        };
+        let (all, few) = (["a", "b", "c", "d", "e"], ["a"]);
+        texts(&world, &all).await;
+        deliver(&world, json!({"manifestsFrom": [{"configMapRef": {"name": "texts"}}]})).await;
+        world.ready("shop").await;
+        let mut words = Vec::new();
+        for round in 0..3 {
+            texts(&world, &few).await;
+            let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
+            let word = approval(&message);
+            assert!(!words.contains(&word), "round {round}: an earlier word would approve it");
+            alice.live(&b).await;
+            world.hub.merge(&world.resource_at("shop"), word.clone()).await;
+            alice.gone(&b).await;
+            world.ready("shop").await;
+            texts(&world, &all).await;
+            alice.when(&b, "there again", says("one")).await;
+            world.ready("shop").await;
+            // A GitOps tool puts it back, and a new process does not know that it was used.
+            words.push(word.clone());
+            world.restart_hub().await;
+            world.hub.merge(&world.resource_at("shop"), word).await;
+        }
         world.end().await;
     });
 }

@@ -102,6 +102,12 @@ pub struct VidraTargetSpec {
     #[serde(default, skip_serializing_if = "is_never")]
     #[schemars(range(min = 0))]
     pub recalls: i32,
+    /// How often most of the objects were dropped by an approval and another revision, or namespace, was declared since,
+    /// as of when this revision was declared: on the VidraTarget of the VidraResource where that was most often. An
+    /// approval of what the revision drops is for one of these times.
+    #[serde(default, skip_serializing_if = "is_never")]
+    #[schemars(range(min = 0))]
+    pub approved_drops: i32,
     /// The digest of the VidraResource's own health rules, spec.healthCheckExprs. Unset: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::LABEL_MAX))]
@@ -176,6 +182,7 @@ impl Default for VidraTargetSpec {
             conflicts: Conflicts::default(),
             approved_removal: None,
             recalls: 0,
+            approved_drops: 0,
             health_rules: None,
             status_feedback: None,
             reconcile: ReconcileSpec::default(),

@@ -91,9 +91,17 @@ pub fn holds_objects(held: usize, dropped: usize, share: u8) -> bool {
 /// What approves that a generation of a VidraResource (by its uid), with this revision and this default namespace, drops
 /// what it drops. It names the change and not the objects: so one word is enough for all members, and for a removal that
 /// was broken off; and the same content declared once more later is another change. Sources change without a new
-/// generation, and then the revision is another.
-pub fn objects_hash(resource: &str, generation: i64, revision: &str, namespace: &str) -> String {
-    digest(["objects", resource, &generation.to_string(), revision, namespace].into_iter())
+/// generation, and then the revision is another; one that comes back is told by how many drops were `approved` before.
+pub fn objects_hash(
+    resource: &str,
+    generation: i64,
+    revision: &str,
+    namespace: &str,
+    approved: i32,
+) -> String {
+    let (generation, times) = (generation.to_string(), approved.to_string());
+    let again = (approved != 0).then_some(&*times);
+    digest(["objects", resource, &generation, revision, namespace].into_iter().chain(again))
 }
 
 /// What the annotation `vidra.dev/approve-removal` approves: hashes with commas between them.
@@ -232,15 +240,16 @@ mod tests {
 
     #[test]
     fn several_approvals_stand_side_by_side() {
-        let (one, two) = (objects_hash("r1", 1, "00ff", "a"), objects_hash("r1", 1, "00ff", "b"));
+        let (one, two) = (objects_hash("r1", 1, "00ff", "a", 0), objects_hash("r1", 1, "00ff", "b", 0));
         assert_ne!(one, two);
-        assert_ne!(one, objects_hash("r2", 1, "00ff", "a"));
-        assert_ne!(one, objects_hash("r1", 2, "00ff", "a"));
-        assert_ne!(one, objects_hash("r1", 1, "ff00", "a"));
+        assert_ne!(one, objects_hash("r2", 1, "00ff", "a", 0));
+        assert_ne!(one, objects_hash("r1", 2, "00ff", "a", 0));
+        assert_ne!(one, objects_hash("r1", 1, "ff00", "a", 0));
+        assert_ne!(one, objects_hash("r1", 1, "00ff", "a", 1));
         let both = format!("{one}, {two}");
         let words = approvals(Some(&both));
         assert!(is_approved(&words, &one) && is_approved(&words, &two));
-        assert!(!is_approved(&words, &objects_hash("r2", 1, "00ff", "a")));
+        assert!(!is_approved(&words, &objects_hash("r2", 1, "00ff", "a", 0)));
         for nothing in [None, Some(""), Some(" , ,")] {
             assert!(approvals(nothing).is_empty(), "{nothing:?}");
         }

@@ -70,6 +70,8 @@ pub enum Mutant {
     GuardForgets,
     /// What restrains the hub waits for a manifest that can be read.
     PoliciesWait,
+    /// What approved a drop of most objects approves the same drop later.
+    SameDropApproved,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
     /// What one VidraResource leaves to another counts as seen, though no watch shows it.
@@ -353,7 +355,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 148] = [
+    pub const GUARDS: [Mutant; 149] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -374,6 +376,7 @@ impl Mutant {
         Mutant::RestHoldsLeaving,
         Mutant::GuardForgets,
         Mutant::PoliciesWait,
+        Mutant::SameDropApproved,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use vidra_api::{VidraTargetSpec, labels::APPROVE_REMOVAL, target::DesiredState};
 use vidra_core::{
     guard::{self, Approvals},
+    mutants::{self, Mutant},
     status::Reason,
 };
 
@@ -24,26 +25,43 @@ pub(super) fn approvals<'a>(ctx: &Context<'a>) -> Approvals<'a> {
     approvals::valid(ctx.hub, &ctx.queue_key(), annotation(ctx))
 }
 
-/// What approves that this revision, in this namespace, drops most objects of a target. `before` is what the target has
-/// been told: the word is for the generation in which it was first told so, and stands while it is told nothing else.
+/// What approves that this revision, in this namespace, drops most objects of a target; and how many drops were approved
+/// before. `before` is what the target has been told: the word is for the generation in which it was first told so, and
+/// stands while it is told nothing else.
 pub(super) fn approval(
     ctx: &Context<'_>,
-    revision: &str,
-    namespace: &str,
+    (revision, namespace): (&str, &str),
+    targets: &Targets,
     before: Option<&VidraTargetSpec>,
-) -> Option<String> {
+) -> (Option<String>, i32) {
     let is_same = |before: &&VidraTargetSpec| {
         before.revision == revision
             && before.namespace == namespace
             && before.desired == DesiredState::Present
     };
     let told = before.filter(is_same);
+    let drops = told.map_or_else(|| approved_drops(targets), |told| told.approved_drops);
     if let Some(word) = told.and_then(|told| told.approved_removal.clone()) {
-        return Some(word);
+        return (Some(word), drops);
     }
     let generation = told.map_or(ctx.generation(), |told| told.generation);
-    let hash = guard::objects_hash(&ctx.uid(), generation, revision, namespace);
-    guard::is_approved(&approvals(ctx), &hash).then_some(hash)
+    let hash = guard::objects_hash(&ctx.uid(), generation, revision, namespace, drops);
+    (guard::is_approved(&approvals(ctx), &hash).then_some(hash), drops)
+}
+
+/// How many drops were approved once something else is declared. Of all targets the most: one word is for all members, of
+/// which not all are told in one reconcile.
+fn approved_drops(targets: &Targets) -> i32 {
+    if mutants::is(Mutant::SameDropApproved) {
+        return 0;
+    }
+    let drops = targets.values().map(|target| {
+        let spec = &target.spec;
+        // A word for its removal says nothing of its objects.
+        let is_drop = spec.desired == DesiredState::Present && spec.approved_removal.is_some();
+        spec.approved_drops.saturating_add(i32::from(is_drop))
+    });
+    drops.max().unwrap_or_default()
 }
 
 /// Takes off the VidraResource what its VidraTargets have taken over, so that it says nothing of a later removal. What
@@ -74,8 +92,10 @@ pub(super) async fn use_up_approvals(
     }
     // A target's word waits while the VidraResource itself is held.
     let uid = ctx.uid();
-    let waits =
-        |spec: &VidraTargetSpec| guard::objects_hash(&uid, spec.generation, &spec.revision, &spec.namespace);
+    let waits = |spec: &VidraTargetSpec| {
+        let VidraTargetSpec { generation, revision, namespace, approved_drops, .. } = spec;
+        guard::objects_hash(&uid, *generation, revision, namespace, *approved_drops)
+    };
     let waiting: BTreeSet<String> = after.values().map(|target| waits(&target.spec)).collect();
     if approvals(ctx).iter().any(|word| waiting.contains(*word)) {
         return Ok(());

@@ -7,7 +7,7 @@ use vidra_api::{OverrideInputs, VidraTarget, VidraTargetSpec, target::DesiredSta
 use vidra_core::{overrides::Cluster, status::Problem};
 
 use super::{
-    approval::approval,
+    approval,
     context::Context,
     ignore_rules::rule_error,
     observe::{Declaration, Observation},
@@ -111,7 +111,9 @@ fn plan_delivery(
     let place = |(cluster, namespace): (&String, &String)| {
         let target = targets.get(cluster).cloned();
         let before = target.as_deref().map(|target| &target.spec);
-        let spec = spec(ctx, cluster, namespace, revision, (own_rules.clone(), feedback.clone()), before);
+        let approved = approval::approval(ctx, (&revision.name, namespace), targets, before);
+        let digests = (own_rules.clone(), feedback.clone());
+        let spec = spec(ctx, (cluster, namespace), revision, digests, approved, before);
         Task { cluster: cluster.clone(), goal: Goal::Place { target, spec: Box::new(spec) } }
     };
     let leave = |(cluster, target): (&String, &Arc<VidraTarget>)| {
@@ -138,10 +140,10 @@ fn plan_delivery(
 /// `before`: what it has asked for.
 fn spec(
     ctx: &Context<'_>,
-    cluster: &str,
-    namespace: &str,
+    (cluster, namespace): (&str, &str),
     revision: &Parsed,
     (health_rules, status_feedback): (Option<String>, Option<String>),
+    (approved_removal, approved_drops): (Option<String>, i32),
     before: Option<&VidraTargetSpec>,
 ) -> VidraTargetSpec {
     let spec = &ctx.resource.spec;
@@ -157,8 +159,9 @@ fn spec(
         prune: spec.prune,
         namespace_and_crd_deletion: spec.namespace_and_crd_deletion,
         conflicts: spec.conflicts.clone(),
-        approved_removal: approval(ctx, &revision.name, namespace, before),
+        approved_removal,
         recalls: before.map_or(0, VidraTargetSpec::recalled),
+        approved_drops,
         health_rules,
         status_feedback,
         reconcile: spec.reconcile.clone().unwrap_or_default(),

@@ -39,7 +39,8 @@ pub(super) fn guard_removal(
     }
     let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
     let uid = resource.and_then(|resource| resource.uid()).unwrap_or_default();
-    let hash = guard::objects_hash(&uid, spec.generation, &spec.revision, &spec.namespace);
+    let hash =
+        guard::objects_hash(&uid, spec.generation, &spec.revision, &spec.namespace, spec.approved_drops);
     let is_told = tells_held(ctx, &hash);
     let open = plan.drops.iter().filter_map(|(key, stays)| Some((key, stays.as_ref()?)));
     let open = open.filter(|(_, stays)| !is_told || matches!(stays.why(), Handover::Awaited(_)));
