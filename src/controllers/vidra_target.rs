@@ -124,7 +124,10 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
         claim_at_rest(ctx).await;
         // Of an owner that is known by then.
         own_health::hand_over(ctx);
-        return publish_unseen(ctx, rests).await;
+        let told = publish_unseen(ctx, rests).await?;
+        // By the VidraResource's word alone, which nothing tells when that is taken back.
+        let is_unwritten = ctx.is_suspended() && !spec.suspend;
+        return Ok(if is_unwritten { Requeue::After(RETRY_MOST) } else { told });
     }
     if let Some(chunk) = ctx.hub.catalog.unread_inventory(ctx.key) {
         let message = format!(

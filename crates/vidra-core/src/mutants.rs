@@ -70,6 +70,8 @@ pub enum Mutant {
     GuardForgets,
     /// What restrains the hub waits for a manifest that can be read.
     PoliciesWait,
+    /// What restrains the hub waits until it is written into the VidraTarget.
+    RestraintsWritten,
     /// What approved a drop of most objects approves the same drop later.
     SameDropApproved,
     /// What goes does so by the policy that was delivered with the revision.
@@ -355,7 +357,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 149] = [
+    pub const GUARDS: [Mutant; 150] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -376,6 +378,7 @@ impl Mutant {
         Mutant::RestHoldsLeaving,
         Mutant::GuardForgets,
         Mutant::PoliciesWait,
+        Mutant::RestraintsWritten,
         Mutant::SameDropApproved,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,

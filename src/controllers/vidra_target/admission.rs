@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vidra_api::{labels::FORGET, target::DesiredState};
+use vidra_api::labels::FORGET;
 use vidra_core::status::{Delivery, Reason};
 
 use super::context::{Context, is_at_rest};
@@ -19,12 +19,11 @@ use crate::{
 /// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
 pub(super) fn at_rest(ctx: &Context<'_>, intent: Intent) -> Option<Delivery> {
     let TargetKey { namespace, resource, cluster } = ctx.key;
-    let spec = &ctx.target.spec;
     if ctx.hub.catalog.member(cluster).as_deref().is_some_and(is_at_rest) {
         let message = format!("MemberCluster {cluster} is suspended; set its spec.suspend to false to go on");
         return Some(Delivery::Suspended { message });
     }
-    if spec.suspend && spec.desired == DesiredState::Present {
+    if ctx.is_suspended() {
         // Nothing wakes it when the VidraResource says otherwise beside a manifest that cannot be read.
         let message = format!(
             "VidraResource {resource} was suspended; it goes on when its spec.suspend is false and what it declares can be delivered"

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use vidra_api::{
-    ContainerDeletion, DriftPolicy, DriftState, ExistingPolicy, FieldPolicy, MemberCluster, VidraTarget,
+    ContainerDeletion, DriftPolicy, DriftState, ExistingPolicy, FieldPolicy, MemberCluster,
+    VidraResourceSpec, VidraTarget,
     labels::TAKE_OVER_FROM,
     names::{OwnerHash, field_manager},
     target::DesiredState,
@@ -50,7 +51,8 @@ pub(super) fn is_at_rest(member: &MemberCluster) -> bool {
 impl Context<'_> {
     /// Leave to work on the member for as long as what this reconcile goes by stands.
     pub(super) fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
-        let stands = || {
+        let began = self.restraints();
+        let stands = move || {
             let Self { hub, key, target } = self;
             if !hub.leads() {
                 return Err(Withdrawn::Lease);
@@ -59,8 +61,13 @@ impl Context<'_> {
                 now.metadata.generation == target.metadata.generation && now.uid() == target.uid()
             });
             let now = now.ok_or(Withdrawn::Target)?;
-            if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member)) {
+            if hub.catalog.member(&key.cluster).is_some_and(|member| is_at_rest(&member))
+                || self.is_suspended()
+            {
                 return Err(Withdrawn::Suspended);
+            }
+            if self.restraints() != began {
+                return Err(Withdrawn::Target);
             }
             match confirm(hub, key, &now.spec) {
                 Intent::Confirmed => Ok(()),
@@ -130,10 +137,31 @@ impl Context<'_> {
         }
     }
 
-    /// The VidraResource has Namespaces and CRDs kept now, also where that is not written into the VidraTarget yet.
-    fn is_to_retain(&self) -> bool {
+    /// What its VidraResource says now, also where that is not written into the VidraTarget yet.
+    fn resource_says(&self, says: impl FnOnce(&VidraResourceSpec) -> bool) -> bool {
         let resource = self.hub.catalog.resource(&self.key.resource_key());
-        resource.is_some_and(|now| now.spec.namespace_and_crd_deletion == ContainerDeletion::Retain)
+        resource.is_some_and(|now| says(&now.spec)) && !mutants::is(Mutant::RestraintsWritten)
+    }
+
+    /// The VidraResource has Namespaces and CRDs kept.
+    fn is_to_retain(&self) -> bool {
+        self.resource_says(|spec| spec.namespace_and_crd_deletion == ContainerDeletion::Retain)
+    }
+
+    /// What is not declared any more is deleted.
+    pub(super) fn prunes(&self) -> bool {
+        self.target.spec.prune && !self.resource_says(|spec| !spec.prune)
+    }
+
+    /// It is to be there, and is left as it is.
+    pub(super) fn is_suspended(&self) -> bool {
+        let spec = &self.target.spec;
+        spec.desired == DesiredState::Present && (spec.suspend || self.resource_says(|spec| spec.suspend))
+    }
+
+    /// What keeps removals back.
+    fn restraints(&self) -> (bool, bool) {
+        (self.prunes(), self.is_to_retain())
     }
 
     pub(super) fn follows_events(&self) -> bool {

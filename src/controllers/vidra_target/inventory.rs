@@ -157,7 +157,7 @@ impl InventoryChange {
 
 /// What is written of the inventory, as far as it matters now.
 pub(super) fn current_inventory(ctx: &Context<'_>, wants: &BTreeMap<ObjectKey, Want>) -> Inventory {
-    let prune = ctx.target.spec.prune;
+    let prune = ctx.prunes();
     inventory::part(&ctx.hub.catalog.inventory(ctx.key), |key| prune || wants.contains_key(key))
 }
 

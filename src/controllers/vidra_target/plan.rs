@@ -38,7 +38,7 @@ pub(super) fn plan(scope: &Scope<'_>, observation: Observation, inventory: &Inve
         vanished: &vanished,
         before: &before,
         handovers: &handovers,
-        prune: ctx.target.spec.prune,
+        prune: ctx.prunes(),
         complete: desired.unresolved.is_empty() && blind.is_empty(),
         delivered,
         revisit,

@@ -489,3 +489,38 @@ fn what_a_resource_may_declare_stays_while_a_crd_of_the_hub_is_being_deleted() {
         world.end().await;
     });
 }
+
+/// What is dropped stays for the setting pruneDelay, and in that time a person says so.
+#[test]
+fn what_is_to_stay_stays_though_the_hubs_api_refuses_to_write_that_into_its_target() {
+    for stop in [json!({"prune": false}), json!({"suspend": true})] {
+        scenario(async |world| {
+            world.register(&["berlin"]).await;
+            let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "dropped"));
+            let own = config_map("own", "one");
+            world.deliver("shop", &["berlin"], &(own.clone() + &config_map("dropped", "one"))).await;
+            world.ready("shop").await;
+            world.deliver("shop", &["berlin"], &own).await;
+            world.resource_says("shop", "Removing", "True", "PruneDelayed").await;
+            refuse(&world, |call, _| {
+                let is_spec = call.resource == "vidratargets" && call.subresource.is_empty();
+                is_spec.then(quota)
+            });
+            world.hub.merge(&world.resource_at("shop"), json!({"spec": stop})).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert!(alice.get(&at).await.is_some(), "{stop}: it was deleted all the same");
+            refuse_nothing(&world);
+            world.reconcile_now("shop", "1").await;
+            let written =
+                |target: &Value| target["spec"]["prune"] == false || target["spec"]["suspend"] == true;
+            world.hub.when(&world.target_at("shop", "berlin"), "written", written).await;
+            world.hub.merge(&world.resource_at("shop"), json!({"spec": {"suspend": false}})).await;
+            match stop["suspend"] == true {
+                true => alice.gone(&at).await,
+                false => alice.delete(&at).await,
+            }
+            world.ready("shop").await;
+            world.end().await;
+        });
+    }
+}
