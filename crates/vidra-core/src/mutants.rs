@@ -74,6 +74,8 @@ pub enum Mutant {
     RestraintsWritten,
     /// What approved a drop of most objects approves the same drop later.
     SameDropApproved,
+    /// Who was refused an object for another VidraResource is not told that this one has let go of it.
+    RefusedUntold,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
     /// What one VidraResource leaves to another counts as seen, though no watch shows it.
@@ -357,7 +359,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 150] = [
+    pub const GUARDS: [Mutant; 151] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -380,6 +382,7 @@ impl Mutant {
         Mutant::PoliciesWait,
         Mutant::RestraintsWritten,
         Mutant::SameDropApproved,
+        Mutant::RefusedUntold,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,

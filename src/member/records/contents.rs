@@ -81,15 +81,38 @@ impl Contents {
         let Some(record) = self.objects.remove(key) else { return BTreeSet::new() };
         self.strays.forget(key);
         let mut owners = record.owners();
-        if record.keeps_out() {
+        if record.keeps_out() || self.is_left(key, &record, None) {
             // Who was refused it, or waited for its end, has left no mark on it.
-            owners.extend(self.owners.declaring(key).map(|(owner, _)| owner.clone()));
+            owners.extend(self.declaring(key));
         }
         if record.views.iter().any(|view| self.owners.declares(&view.owner, key)) {
             let Record { uid, views, .. } = *record;
             self.tombstones.add(key, uid, views);
         }
         owners
+    }
+
+    /// For whom it could be news how an object is, which was so `before`.
+    pub(super) fn concerned(&self, key: &ObjectKey, before: Option<&Record>) -> BTreeSet<OwnerHash> {
+        let Some(record) = self.objects.get(key) else { return BTreeSet::new() };
+        let mut owners = record.changed_for(before);
+        if before.is_some_and(|before| self.is_left(key, before, Some(record))) {
+            owners.extend(self.declaring(key));
+        }
+        owners
+    }
+
+    /// Who declares an object, whether or not that one has left a mark on it.
+    fn declaring(&self, key: &ObjectKey) -> BTreeSet<OwnerHash> {
+        self.owners.declaring(key).map(|(owner, _)| owner.clone()).collect()
+    }
+
+    /// An owner that does not declare the object any more has let go of it, or it is gone: others may have been refused it for
+    /// that one. Only then all are looked through: most of what goes is declared still.
+    fn is_left(&self, key: &ObjectKey, before: &Record, now: Option<&Record>) -> bool {
+        let was = before.views.iter().filter(|view| view.proof).map(|view| &view.owner);
+        let mut left = was.filter(|owner| !now.is_some_and(|now| now.is_proved(owner)));
+        left.any(|owner| !self.owners.declares(owner, key)) && !mutants::is(Mutant::RefusedUntold)
     }
 
     /// What nobody wants any more is not kept.

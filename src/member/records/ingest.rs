@@ -85,8 +85,7 @@ impl Records {
         let key = if is_new { self.interned.key(key) } else { key };
         let replaced = inner.objects.insert(key.clone(), Box::new(record));
         inner.note(gvk, &key, &labelled);
-        let Some(record) = inner.objects.get(&key) else { return Vec::new() };
-        let mut owners = record.changed_for(replaced.as_deref());
+        let mut owners = inner.concerned(&key, replaced.as_deref());
         owners.extend(turned.into_iter().chain(fed));
         owners.retain(|owner| !matches!(source, Source::Answer(own) if own == owner));
         inner.owners.targets_of(&owners)

@@ -10,11 +10,11 @@ use vidra_api::{DriftState, MemberTargets, TargetState, VidraTargetStatus};
 
 use super::scenario;
 use crate::{
-    config_map, events,
+    config_map, config_map_in, events,
     limits::{take, wide},
     object, revisions, says,
     settings::settings_at,
-    told,
+    told, uid,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -323,4 +323,38 @@ fn who_found_no_room_in_the_hub_is_served_when_others_have_made_some() {
         world.hub.delete(&settings_at(&world)).await;
         world.end().await;
     });
+}
+
+#[test]
+fn who_was_refused_an_object_for_a_resource_of_another_namespace_has_it_soon_after_that_one_goes() {
+    for drops in [false, true] {
+        scenario(async |world| {
+            world.register(&["berlin"]).await;
+            let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+            let other = format!("a-{}", world.ns);
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}});
+            world.hub.create(namespace).await;
+            let settings = |value: &str| object(&config_map_in(&world.ns, "settings", value));
+            let own = object(&config_map_in(&world.ns, "own", "one"));
+            world.deliver_from(&other, "first", &(settings("one") + &own)).await;
+            alice.when(&at, "delivered", says("one")).await;
+            world.deliver("second", &["berlin"], &settings("two")).await;
+            world.target_is("second", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+            // Until it tries rarely.
+            sleep(Duration::from_secs(3600)).await;
+            let first = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "first");
+            match drops {
+                true => world.deliver_from(&other, "first", &own).await,
+                false => world.hub.delete(&first).await,
+            }
+            alice.when(&at, "the second's", says("two")).await;
+            world.ready("second").await;
+            if drops {
+                world.hub.delete(&first).await;
+            }
+            world.hub.gone(&first).await;
+            world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
+            world.end().await;
+        });
+    }
 }
