@@ -76,6 +76,8 @@ pub enum Mutant {
     SameDropApproved,
     /// Who was refused an object for another VidraResource is not told that this one has let go of it.
     RefusedUntold,
+    /// A namespace that is being deleted is tried as often for ever.
+    EndsForEver,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
     /// What one VidraResource leaves to another counts as seen, though no watch shows it.
@@ -359,7 +361,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 151] = [
+    pub const GUARDS: [Mutant; 152] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -383,6 +385,7 @@ impl Mutant {
         Mutant::RestraintsWritten,
         Mutant::SameDropApproved,
         Mutant::RefusedUntold,
+        Mutant::EndsForEver,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,
