@@ -78,6 +78,8 @@ pub enum Mutant {
     RefusedUntold,
     /// A namespace that is being deleted is tried as often for ever.
     EndsForEver,
+    /// What a watch told during a call goes with any list that does not show the object.
+    UnlistedCounts,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
     /// What one VidraResource leaves to another counts as seen, though no watch shows it.
@@ -361,7 +363,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 152] = [
+    pub const GUARDS: [Mutant; 153] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -386,6 +388,7 @@ impl Mutant {
         Mutant::SameDropApproved,
         Mutant::RefusedUntold,
         Mutant::EndsForEver,
+        Mutant::UnlistedCounts,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,

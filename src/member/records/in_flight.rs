@@ -7,7 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use vidra_core::object::{Gvk, ObjectKey};
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::{Gvk, ObjectKey},
+};
 
 use super::Source;
 use crate::member::live::Live;
@@ -33,6 +36,17 @@ pub(super) enum Deferred {
     Gone { uid: String, resource_version: String },
     /// A list of this version that does not show it.
     Unlisted { at: u64 },
+}
+
+impl Deferred {
+    /// The resourceVersion of what it tells; 0 where that is no number.
+    fn version(&self) -> u64 {
+        match self {
+            Self::Live { live, .. } => live.resource_version().parse().unwrap_or(0),
+            Self::Gone { resource_version, .. } => resource_version.parse().unwrap_or(0),
+            Self::Unlisted { at } => *at,
+        }
+    }
 }
 
 impl InFlight {
@@ -86,13 +100,17 @@ impl InFlight {
     }
 
     /// Calls are under way for objects that a list of this version (0: it is no number) does not show: what they are answered
-    /// with is gone, unless it is newer.
+    /// with is gone, unless it is newer; and so is what waits, which another informer may have told.
     pub(super) fn note_unlisted(&mut self, at: u64, is_unlisted: impl Fn(&ObjectKey) -> bool) {
         if at == 0 {
             return;
         }
         for (_, calls) in self.calls.iter_mut().filter(|(key, _)| is_unlisted(key)) {
-            calls.deferred = Some(Deferred::Unlisted { at });
+            let is_newer =
+                |deferred: &Deferred| deferred.version() > at && !mutants::is(Mutant::UnlistedCounts);
+            if !calls.deferred.as_ref().is_some_and(is_newer) {
+                calls.deferred = Some(Deferred::Unlisted { at });
+            }
         }
     }
 

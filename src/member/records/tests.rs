@@ -119,6 +119,21 @@ fn drift(records: &Records) -> Drift {
     records.view(&owner(), &key(), &desired()).unwrap().drift
 }
 
+/// Two versions of a kind have an informer each.
+#[test]
+fn what_a_watch_told_during_a_call_outlasts_a_list_of_before_that_does_not_show_the_object() {
+    for (list, known) in [(9, Some(20)), (30, None)] {
+        let records = records();
+        let mark = records.mark();
+        records.begin_call(&key());
+        records.fold(&gvk(), live(20, "slow", true), Source::Watch);
+        records.listed(&gvk(), "", &BTreeSet::new(), (mark, list));
+        records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
+        records.end_call(&key());
+        assert_eq!(records.version(&key()), known, "a list of version {list}");
+    }
+}
+
 #[test]
 fn a_list_beside_a_watch_brings_nothing_back_and_replaces_nothing_that_the_watch_told() {
     // Its page is of before the end.
