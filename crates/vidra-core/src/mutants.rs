@@ -80,6 +80,8 @@ pub enum Mutant {
     EndsForEver,
     /// What a watch told during a call goes with any list that does not show the object.
     UnlistedCounts,
+    /// Why a workload has failed is told of any other of its name.
+    CauseByName,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
     /// What one VidraResource leaves to another counts as seen, though no watch shows it.
@@ -363,7 +365,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 153] = [
+    pub const GUARDS: [Mutant; 154] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -389,6 +391,7 @@ impl Mutant {
         Mutant::RefusedUntold,
         Mutant::EndsForEver,
         Mutant::UnlistedCounts,
+        Mutant::CauseByName,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,

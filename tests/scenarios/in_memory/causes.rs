@@ -116,3 +116,50 @@ fn of_a_deployment_that_has_failed_its_own_pods_tell_why_and_are_asked_once() {
         world.end().await;
     });
 }
+
+#[test]
+fn what_the_pods_of_a_workload_said_is_not_told_of_another_of_its_name() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels()}, "template": template()}});
+        world.deliver("shop", &["berlin"], &object(&web)).await;
+        world.ready("shop").await;
+        let at = At::new("apps/v1", "Deployment", &world.ns, "web");
+        let mut owner = alice.live(&at).await;
+        (owner["apiVersion"], owner["kind"]) = (json!("apps/v1"), json!("Deployment"));
+        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels()}, "template": template()}});
+        let mut set = made_for(&world, &alice, &owner, set).await;
+        (set["apiVersion"], set["kind"]) = (json!("apps/v1"), json!("ReplicaSet"));
+        pod(&world, &alice, &set, "web-1-a", "ImagePullBackOff").await;
+        let condition = json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+            "message": "too long", "lastUpdateTime": null, "lastTransitionTime": null});
+        let failed = json!({"status": {"observedGeneration": 1, "replicas": 1, "conditions": [condition]}});
+        alice.merge_status(&at, failed.clone()).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+        assert!(message.contains("ImagePullBackOff"), "{message}");
+
+        // While nobody looks it is made again with its marks, as kubectl replace --force does, and fails as well.
+        let suspend = |on: bool| json!({"spec": {"suspend": on}});
+        world.hub.merge(&world.member_at("berlin"), suspend(true)).await;
+        let rests = |status: &vidra_api::VidraTargetStatus| status.state == Some(TargetState::Suspended);
+        world.target_when("shop", "berlin", "suspended", rests).await;
+        let mut again = alice.live(&at).await;
+        alice.delete(&at).await;
+        alice.gone(&at).await;
+        for field in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+            again["metadata"].as_object_mut().unwrap().remove(field);
+        }
+        again.as_object_mut().unwrap().remove("status");
+        alice.create(again).await;
+        alice.when(&at, "it runs", |live| live["status"]["readyReplicas"] == 1).await;
+        alice.merge_status(&at, json!({"status": {"readyReplicas": 0, "conditions": [condition]}})).await;
+        sleep(Duration::from_secs(5)).await;
+        world.hub.merge(&world.member_at("berlin"), suspend(false)).await;
+        let message = world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+        assert!(!message.contains("ImagePullBackOff"), "{message}");
+        world.end().await;
+    });
+}
