@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use vidra_core::{first_of::first_of, health::fleet::Fault, status::Reason};
+use vidra_core::{
+    first_of::{self, first_of},
+    health::fleet::Fault,
+    status::Reason,
+};
 
 use crate::{
     config::health_rules::Change,
@@ -72,7 +76,8 @@ pub(super) async fn tell_turned(hub: &Hub) {
         let (by_rule, cause) = hub.health.next_turned().await;
         for (nth, (rule, count)) in by_rule.into_iter().enumerate() {
             let note = format!(
-                "{rule}: {count} objects that have not changed are judged otherwise; they close no wave that is open"
+                "{rule}: {} judged otherwise without a change; that closes no wave that is open",
+                first_of::count(count, "object")
             );
             tracing::info!(%note, "health rules changed");
             if let Some(about) = cause.clone().filter(|_| nth < EVENTS) {

@@ -177,7 +177,8 @@ fn a_change_of_the_fleets_rules_alone_applies_nothing_and_closes_no_wave_that_is
         let message = world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
         assert!(message.contains("Gadget"), "{message}");
         assert_eq!(world.writes("berlin", &mark), []);
-        said(&world, &about, "HealthRulesChanged", "health rule health.example.com/Gadget: 1 objects").await;
+        said(&world, &about, "HealthRulesChanged", "health rule health.example.com/Gadget: 1 object judged")
+            .await;
         assert_eq!(world.metric("vidra_health_turned_total"), 1.0);
         let was = digest(&before);
         world.target_when("shop", "berlin", "another digest", |status| status.health_rules != was).await;

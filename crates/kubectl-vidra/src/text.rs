@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use vidra_api::Time;
+pub use vidra_core::first_of::count;
 use vidra_core::first_of::more;
 use vidra_core::status::Reason;
 use vidra_core::unseen::{escaped_json, is_unseen};
@@ -114,7 +115,9 @@ pub fn command_lines(commands: impl IntoIterator<Item = Command>) -> String {
             all.push(command);
         }
     }
-    let rest = more(all.len().saturating_sub(COMMANDS_MAX), |more| format!("  and {more} more commands\n"));
+    let rest = more(all.len().saturating_sub(COMMANDS_MAX), |more| {
+        format!("  and {}\n", count(more, "more command"))
+    });
     let lines = |command: &Command| format!("  {}:\n    {}\n", command.when, command.run);
     all.iter().take(COMMANDS_MAX).map(lines).collect::<String>() + &rest
 }
@@ -171,11 +174,6 @@ pub fn age_or_dash(then: Option<&Time>, now: Timestamp) -> String {
 /// The instant, to the second.
 pub fn instant(time: &Time) -> String {
     Timestamp::from_second(time.0.as_second()).unwrap_or(time.0).to_string()
-}
-
-/// `1 cluster`, `2 clusters`.
-pub fn count(many: usize, one: &str) -> String {
-    if many == 1 { format!("1 {one}") } else { format!("{many} {one}s") }
 }
 
 /// The first few: `austin, berlin, +48`; all of them where `all` is wished.
@@ -268,6 +266,8 @@ mod tests {
         ] {
             assert!(!is_own_form(arguments), "{arguments}");
         }
+        let eleven = (0..11).map(|nth| Command { when: "so".to_owned(), run: format!("run {nth}") });
+        assert!(command_lines(eleven).ends_with("  and 1 more command\n"));
         let twice = (0..24).map(|nth| Command { when: format!("as {nth}"), run: format!("run {}", nth / 2) });
         let lines = command_lines(twice);
         assert!(lines.starts_with("  as 0:\n    run 0\n  as 2:\n    run 1\n"), "{lines}");

@@ -1,4 +1,4 @@
-//! Lists of which messages name the first few, and count the others.
+//! Lists of which messages name the first few, and count the others; and how many there are of a thing, in words.
 
 use std::fmt::Display;
 
@@ -7,6 +7,12 @@ pub fn first_of(all: impl ExactSizeIterator<Item = impl Display>, most: usize) -
     let others = all.len().saturating_sub(most);
     let named = all.take(most).map(|one| one.to_string()).collect::<Vec<_>>().join(", ");
     named + &more(others, |more| format!(" and {more} more"))
+}
+
+/// `1 cluster`, `2 clusters`.
+pub fn count<N: Display + PartialEq + From<bool>>(many: N, one: &str) -> String {
+    let plural = if many == N::from(true) { "" } else { "s" };
+    format!("{many} {one}{plural}")
 }
 
 /// What tells of those that are not named; nothing where there are none.
@@ -25,5 +31,11 @@ mod tests {
         {
             assert_eq!(first_of(all.chars().collect::<Vec<_>>().iter(), 2), told);
         }
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([count(0_usize, "cluster"), count(1_usize, "cluster")], ["0 clusters", "1 cluster"]);
+        assert_eq!([count(1_i64, "more object"), count(2_i64, "object")], ["1 more object", "2 objects"]);
     }
 }

@@ -8,7 +8,7 @@ use vidra_api::{
     target::{DesiredState, MESSAGE_MAX},
 };
 use vidra_core::{
-    first_of::first_of,
+    first_of::{count, first_of},
     mutants::{self, Mutant},
     status::Reason,
 };
@@ -93,8 +93,9 @@ fn message(ctx: &Context<'_>, left: &[LeftBehind]) -> String {
     if let [one] = left {
         return message_of(one, &why(ctx, &one.cluster));
     }
-    let each =
-        |left: &LeftBehind| format!("{}{} ({} objects)", left.cluster, why(ctx, &left.cluster), left.objects);
+    let each = |left: &LeftBehind| {
+        format!("{}{} ({})", left.cluster, why(ctx, &left.cluster), count(left.objects, "object"))
+    };
     format!(
         "{} clusters are forgotten, and their objects stay there (see status.leftBehind): {}",
         left.len(),
@@ -129,7 +130,7 @@ pub(super) fn given_up_without(hub: &Hub, key: &TargetKey, target: &VidraTarget)
 /// One in words.
 fn message_of(left: &LeftBehind, why: &str) -> String {
     let LeftBehind { cluster, objects, names, .. } = left;
-    format!("{cluster} is forgotten{why}; {objects} objects stay there: {names}")
+    format!("{cluster} is forgotten{why}; it keeps {}: {names}", count(*objects, "object"))
 }
 
 fn out_of_patience() -> String {

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use vidra_core::status::Reason;
+use vidra_core::{first_of::count, status::Reason};
 
 use super::places::Place;
 use crate::{member::session_deps::Warn, metrics::ClusterCounters};
@@ -38,8 +38,9 @@ impl WatchFault {
                 "lost",
                 Reason::WatchEventsMissed,
                 format!(
-                    "the watch of {place} has missed {objects} objects that a list shows otherwise; all is listed again. \
-                     Look at what is between the hub and the API server"
+                    "the watch of {place} has missed what became of {}, as a list shows; all is listed again. \
+                     Look at what is between the hub and the API server",
+                    count(*objects, "object")
                 ),
             ),
             WatchFault::Silent => (

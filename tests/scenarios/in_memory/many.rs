@@ -111,7 +111,7 @@ fn members_that_are_forgotten_at_once_are_noted_in_one_status_and_told_in_one_ev
         let notes = events(&world, "LeftBehind").await;
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].starts_with("20 clusters are forgotten"), "{notes:?}");
-        assert!(notes[0].ends_with("edge-09 (1 objects) and 10 more"), "{notes:?}");
+        assert!(notes[0].ends_with("edge-09 (1 object) and 10 more"), "{notes:?}");
 
         world.hub.merge(&shop, json!({"metadata": {"finalizers": null}})).await;
         drop(frozen);

@@ -84,7 +84,7 @@ fn a_watch_that_loses_events_is_found_out_by_the_next_verification() {
         }
         let notes = said(&world, "WatchEventsMissed").await;
         assert!(
-            notes.iter().any(|note| note.contains("v1 ConfigMap") && note.contains("1 objects")),
+            notes.iter().any(|note| note.contains("v1 ConfigMap") && note.contains("1 object,")),
             "{notes:?}"
         );
         world.ready("shop").await;

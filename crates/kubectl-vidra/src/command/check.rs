@@ -20,7 +20,7 @@ use crate::output::{Progress, complain, print};
 use crate::report::check::{Question, Report, Turn};
 use crate::report::declared::{Objects, declared};
 use crate::report::rules::of_hub;
-use crate::text::{brief, clean};
+use crate::text::{brief, clean, count};
 use crate::{DONE, Ended, OTHERWISE};
 
 /// Most objects of a target that are read in its member.
@@ -135,7 +135,7 @@ pub(super) struct Declares(Result<BTreeMap<String, Objects>, String>);
 impl Declares {
     pub(super) fn of(&self, cluster: &str) -> Result<&BTreeMap<ObjectKey, Value>, &str> {
         let all = self.0.as_ref().map_err(String::as_str)?;
-        let objects = all.get(cluster).ok_or("the cluster is not selected any more")?;
+        let objects = all.get(cluster).ok_or("the cluster is not selected")?;
         objects.as_ref().map_err(String::as_str)
     }
 }
@@ -188,7 +188,7 @@ async fn turns(
     }
     let rest = concerned.len().saturating_sub(OBJECTS_MAX);
     if rest > 0 {
-        all.push(Turn::Open(format!("{rest} more objects are not looked at")));
+        all.push(Turn::Open(format!("not looked at: {}", count(rest, "more object"))));
     }
     all
 }

@@ -79,7 +79,10 @@ async fn of_the_hub(place: &Place, flags: &HealthFlags) -> Result<RuleSet, Failu
     let rules = rules::of_hub(&config_maps, &own);
     warn(rules.warnings);
     if !rules.beside.is_empty() {
-        complain(&format!("note: beside the shipped rules there are {}", crate::text::clean(&rules.beside)));
+        complain(&format!(
+            "note: the hub has rules beside the shipped ones: {}",
+            crate::text::clean(&rules.beside)
+        ));
     }
     // Others' own rules make another digest.
     let alike = |target: &&VidraTarget| named.is_some() || target.spec.health_rules.is_none();
@@ -98,6 +101,9 @@ async fn in_member(
     let hub = Cluster::hub(place).await?;
     let resource = super::status::resource(&hub, name).await?;
     let members: Vec<MemberCluster> = hub.list(&Api::all(hub.client.clone()), "").await?;
+    if !members.iter().any(|member| member.metadata.name.as_deref() == Some(cluster)) {
+        hub.check_place(true, Some(cluster)).await?;
+    }
     let what = declares(&hub, &resource, &members).await?;
     let objects = what.of(cluster).map_err(|why| {
         Failure::Input(format!("what VidraResource {name} declares for {cluster} is not known: {why}"))
@@ -112,7 +118,7 @@ async fn in_member(
     }
     let rest = objects.len().saturating_sub(OBJECTS_MAX);
     if rest > 0 {
-        complain(&format!("warning: {rest} more objects are not looked at"));
+        complain(&format!("warning: not looked at: {}", crate::text::count(rest, "more object")));
     }
     Ok(found)
 }

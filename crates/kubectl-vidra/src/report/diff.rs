@@ -15,7 +15,7 @@ use vidra_core::object::ObjectKey;
 use vidra_core::select::{self, Selection};
 
 use super::declared::{Declared, Objects, Sources, declared};
-use crate::text::{brief, clean, some_of};
+use crate::text::{brief, clean, count, some_of};
 
 /// All that a comparison needs.
 pub struct Question<'a> {
@@ -111,15 +111,15 @@ fn clusters(question: &Question<'_>, then: &Declared) -> String {
         .map(|name| (*name).to_owned())
         .collect();
     let fate = match question.then.spec.deletion_policy {
-        DeletionPolicy::Delete => "are deleted there",
-        DeletionPolicy::Orphan => "stay there, without the hub's marks",
+        DeletionPolicy::Delete => "to be deleted there",
+        DeletionPolicy::Orphan => "to stay there, without the hub's marks",
     };
     for cluster in leaving.iter().filter(|name| is_asked(question, name)) {
         let objects = present
             .get(cluster.as_str())
             .and_then(|target| target.status.as_ref())
             .map_or(0, |status| status.objects);
-        text.push_str(&format!("- cluster {cluster}: its {objects} objects {fate}\n"));
+        text.push_str(&format!("- cluster {cluster}: {} {fate}\n", count(objects, "object")));
     }
     text.push_str(&guarded(question, &present, &leaving, &then.selection));
     let spec = &question.then.spec;

@@ -9,7 +9,7 @@ use vidra_api::{DesiredState, DriftPolicy, MemberCluster, TargetState, VidraReso
 
 use super::diff::Answer;
 use super::{declared, drift, status};
-use crate::text::{brief, clean, command_lines, some_of, without_commands};
+use crate::text::{brief, clean, command_lines, count, some_of, without_commands};
 
 /// What is to be done, by cluster; `cluster`: on this one only. `members`: none where they may not be seen.
 pub fn pending(
@@ -76,10 +76,10 @@ fn wish(resource: &VidraResource, target: &VidraTarget, selected: bool) -> Vec<S
     let status = target.status.clone().unwrap_or_default();
     match target.spec.desired {
         DesiredState::Present => {}
-        DesiredState::Absent => return vec![format!("- delete {} objects", status.objects)],
-        DesiredState::Orphaned => return vec![format!("- release {} objects", status.objects)],
+        DesiredState::Absent => return vec![format!("- delete {}", count(status.objects, "object"))],
+        DesiredState::Orphaned => return vec![format!("- release {}", count(status.objects, "object"))],
         DesiredState::Forgotten => {
-            return vec![format!("- forget {} objects, which stay as they are", status.objects)];
+            return vec![format!("- forget {}, left as it is there", count(status.objects, "object"))];
         }
     }
     let mut wishes = Vec::new();

@@ -185,10 +185,10 @@ fn line(who: &str, target: &VidraTarget, wanted: Option<&str>, now: Timestamp) -
     text.push_str(&format!(" for {}", age_or_dash(status.since.as_ref(), now)));
     // Of what is to go nobody waits until it is healthy.
     let objects = match target.spec.desired {
-        DesiredState::Present => format!("{}/{}", status.ready, status.objects),
-        _ => status.objects.to_string(),
+        DesiredState::Present => format!("{}/{}", status.ready, count(status.objects, "object")),
+        _ => count(status.objects, "object"),
     };
-    text.push_str(&format!(", {objects} objects{}", of_these(&status)));
+    text.push_str(&format!(", {objects}{}", of_these(&status)));
     match status.drift {
         Some(DriftState::Drifted) => text.push_str(&format!(", {} drifted", status.drifted)),
         Some(DriftState::InSync) => {}

@@ -104,7 +104,9 @@ async fn objects_of_a_member_are_judged_by_the_hubs_rules_and_one_that_waits_get
     let judged = bed.run("admin", &format!("{health} --hub --require Current"))?.ended(1)?;
     judged.says(&["core/ConfigMap (fleet)", "HealthCheckNotMet"])?;
     ensure!(
-        judged.err.contains("note: beside the shipped rules there are 1 of the fleet (core/ConfigMap)"),
+        judged
+            .err
+            .contains("note: the hub has rules beside the shipped ones: 1 of the fleet (core/ConfigMap)"),
         "{judged:?}"
     );
 
@@ -118,7 +120,7 @@ async fn objects_of_a_member_are_judged_by_the_hubs_rules_and_one_that_waits_get
     ])?;
     ensure!(suggested.out.matches("\n- ").count() == 1, "{suggested:?}");
     bed.run("admin", "health shop -n team-a --cluster nope")?
-        .refused(&["what VidraResource shop declares for nope is not known"])?;
+        .refused(&["MemberCluster nope does not exist"])?;
     hub.stop().await?;
     bed.server.stop().await;
     Ok(())

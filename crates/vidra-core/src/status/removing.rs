@@ -11,7 +11,7 @@ use super::{
     reason::{Reason, StatusReason},
     target::{is_revoked, is_torn_down},
 };
-use crate::first_of::first_of;
+use crate::first_of::{count, first_of};
 
 /// Reasons that pass by themselves, the slowest first: they are told behind all others.
 const BY_ITSELF: [Reason; 5] =
@@ -84,12 +84,7 @@ pub fn removing<'a>(
         return (ConditionStatus::False, Reason::Nothing.to_string(), String::new());
     };
     let first = (*first).to_owned();
-    let plural = |count: i64| if count == 1 { "" } else { "s" };
-    let mut message = format!(
-        "still to go: {objects} object{} on {targets} target{}",
-        plural(objects),
-        plural(i64::try_from(targets).unwrap_or(i64::MAX))
-    );
+    let mut message = format!("still to go: {} on {}", count(objects, "object"), count(targets, "target"));
     for ((_, reason), clusters) in by_reason {
         message.push_str(&format!("; {reason} on {}", first_of(clusters.keys(), NAMED)));
         // Of several the first says what it is like.
