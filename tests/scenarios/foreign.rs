@@ -1,7 +1,7 @@
 //! What was not made by the hub is never overwritten and never deleted.
 
-use serde_json::json;
-use testkit::world::{At, LONG, wait_for};
+use serde_json::{Value, json};
+use testkit::world::{Access, At, LONG, World, wait_for};
 use vidra_api::{ChangeKind, DriftState, TargetState, VidraTargetStatus};
 
 use crate::{config_map, config_map_in, events, says, scenario, uid};
@@ -182,4 +182,87 @@ fn drift_beside_a_foreign_object_is_reported_though_the_target_was_never_applied
         world.target_when("shop", "berlin", "as delivered again, and not whole", over).await;
         world.end().await;
     });
+}
+
+/// Takes all marks but the hub's label off an object, and edits it.
+async fn strip(alice: &Access, at: &At) {
+    let live = alice.live(at).await;
+    let marks = |field: &str| {
+        let all = live["metadata"][field].as_object().cloned().unwrap_or_default();
+        let marks = all.into_iter().map(|(key, _)| key);
+        let marks = marks.filter(|key| key.contains("vidra.dev/") && key != "vidra.dev/hub");
+        marks.map(|key| (key, Value::Null)).collect::<serde_json::Map<_, _>>()
+    };
+    let (labels, annotations) = (marks("labels"), marks("annotations"));
+    let bare = json!({"labels": labels, "annotations": annotations, "managedFields": [{}]});
+    alice.merge(at, json!({"metadata": bare, "data": {"key": "evil"}})).await;
+}
+
+/// Delivers under this policy, and stops the hub; where the object is.
+async fn delivered(world: &mut World, policy: &str) -> (Access, At) {
+    world.register(&["berlin"]).await;
+    let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": policy}});
+    world.deliver_with("shop", &(config_map("settings", "one") + &config_map("own", "one")), spec).await;
+    world.ready("shop").await;
+    world.recorded("shop", &["berlin"]).await;
+    world.stop_hub().await;
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"))
+}
+
+#[test]
+fn what_kept_the_hubs_label_alone_while_no_hub_ran_is_told_under_report_and_left_when_it_is_to_go() {
+    scenario(async |mut world| {
+        let (alice, at) = delivered(&mut world, "Report").await;
+        strip(&alice, &at).await;
+        world.start_hub().await;
+        let lost = |status: &VidraTargetStatus| {
+            status.changes.iter().any(|change| change.change == ChangeKind::OwnershipLost)
+        };
+        world.target_when("shop", "berlin", "told", lost).await;
+        world.remove("shop").await;
+        assert!(says("evil")(&alice.live(&at).await));
+        alice.delete(&at).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_kept_the_hubs_label_alone_while_no_hub_ran_is_the_object_of_the_inventory_and_repaired() {
+    scenario(async |mut world| {
+        let (alice, at) = delivered(&mut world, "Correct").await;
+        let before = uid(&alice.live(&at).await);
+        strip(&alice, &at).await;
+        world.start_hub().await;
+        let now = alice.when(&at, "repaired", says("one")).await;
+        assert_eq!(uid(&now), before);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_others_made_of_a_name_with_the_hubs_label_while_no_hub_ran_is_theirs() {
+    for (policy, state) in [("Report", None), ("Correct", Some(TargetState::Failed))] {
+        scenario(async |mut world| {
+            let (alice, at) = delivered(&mut world, policy).await;
+            let label = alice.live(&at).await["metadata"]["labels"]["vidra.dev/hub"].clone();
+            alice.delete(&at).await;
+            alice.gone(&at).await;
+            let mut theirs = config_map_in(&world.ns, "settings", "theirs");
+            theirs["metadata"]["labels"] = json!({"vidra.dev/hub": label});
+            let made = alice.create(theirs).await;
+            world.start_hub().await;
+            let told = |status: &VidraTargetStatus| match state {
+                Some(state) => status.state == Some(state),
+                None => status.drift == Some(DriftState::Drifted),
+            };
+            world.target_when("shop", "berlin", "told", told).await;
+            assert_eq!(alice.live(&at).await["data"], made["data"]);
+            world.remove("shop").await;
+            let left = alice.live(&at).await;
+            assert_eq!((uid(&left), &left["data"]), (uid(&made), &made["data"]));
+            alice.delete(&at).await;
+            world.end().await;
+        });
+    }
 }

@@ -398,3 +398,34 @@ fn who_is_older_and_of_another_namespace_takes_no_field_of_what_both_apply() {
         world.end().await;
     });
 }
+
+/// It cannot be written anew while a finalizer of somebody else's is on it.
+#[test]
+fn what_a_target_that_was_deleted_by_hand_is_to_have_stays() {
+    for is_removed in [false, true] {
+        scenario(async |world| {
+            let (alice, at, before) = to_move(&world).await;
+            let own = config_map("second", "one");
+            world.deliver("second", &["berlin"], &own).await;
+            world.ready("second").await;
+            let target = world.target_at("second", "berlin");
+            let ours = world.hub.live(&target).await["metadata"]["finalizers"].clone();
+            let mut held = ours.clone();
+            held.as_array_mut().unwrap().push("example.com/hold".into());
+            world.hub.merge(&target, json!({"metadata": {"finalizers": held}})).await;
+            world.hub.delete(&target).await;
+            world.deliver("second", &["berlin"], &(own + &config_map("moved", "two"))).await;
+            match is_removed {
+                true => world.hub.delete(&world.resource_at("first")).await,
+                false => world.deliver("first", &["berlin"], &config_map("first", "one")).await,
+            }
+            alice.gone(&At::config_map(&world.ns, "dropped")).await;
+            world.look("second", "1", 3).await;
+            assert_eq!(uid(&alice.live(&at).await), uid(&before));
+            world.hub.merge(&target, json!({"metadata": {"finalizers": ours}})).await;
+            is_the_seconds(&world, &alice, &before).await;
+            world.ready("second").await;
+            world.end().await;
+        });
+    }
+}
