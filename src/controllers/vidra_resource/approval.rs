@@ -40,7 +40,8 @@ pub(super) fn approval(
             && before.desired == DesiredState::Present
     };
     let told = before.filter(is_same);
-    let drops = told.map_or_else(|| approved_drops(targets), |told| told.approved_drops);
+    let drops =
+        told.map_or_else(|| approved_drops(targets, (revision, namespace)), |told| told.approved_drops);
     if let Some(word) = told.and_then(|told| told.approved_removal.clone()) {
         return (Some(word), drops);
     }
@@ -49,16 +50,17 @@ pub(super) fn approval(
     (guard::is_approved(&approvals(ctx), &hash).then_some(hash), drops)
 }
 
-/// How many drops were approved once something else is declared. Of all targets the most: one word is for all members, of
-/// which not all are told in one reconcile.
-fn approved_drops(targets: &Targets) -> i32 {
+/// How many drops were approved before this was declared. Of all targets the most: one word is for all members, of which
+/// not all are told in one reconcile.
+fn approved_drops(targets: &Targets, now: (&str, &str)) -> i32 {
     if mutants::is(Mutant::SameDropApproved) {
         return 0;
     }
     let drops = targets.values().map(|target| {
         let spec = &target.spec;
-        // A word for its removal says nothing of its objects.
-        let is_drop = spec.desired == DesiredState::Present && spec.approved_removal.is_some();
+        // A word for its removal says nothing of its objects, and one for what is declared now is not used up.
+        let is_before = (&*spec.revision, &*spec.namespace) != now;
+        let is_drop = spec.desired == DesiredState::Present && spec.approved_removal.is_some() && is_before;
         spec.approved_drops.saturating_add(i32::from(is_drop))
     });
     drops.max().unwrap_or_default()
