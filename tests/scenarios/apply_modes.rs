@@ -176,7 +176,7 @@ fn an_object_that_is_applied_once_stays_gone_over_a_restart_until_its_content_ch
 }
 
 #[test]
-fn an_object_that_is_applied_once_is_made_anew_where_it_is_wanted_again_while_it_goes() {
+fn an_object_that_is_applied_once_is_made_again_where_it_is_wanted_again_while_it_goes() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "once"));

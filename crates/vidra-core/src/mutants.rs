@@ -74,6 +74,12 @@ pub enum Mutant {
     RestraintsWritten,
     /// What approved a drop of most objects approves the same drop later.
     SameDropApproved,
+    /// What approved a drop of most objects approves it in another namespace.
+    WordMovesAlong,
+    /// An approval is taken off whatever the annotation says by now.
+    WordUnread,
+    /// What is deleted is named by its uid alone.
+    DeletesByUid,
     /// Who was refused an object for another VidraResource is not told that this one has let go of it.
     RefusedUntold,
     /// A namespace that is being deleted is tried as often for ever.
@@ -365,7 +371,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 154] = [
+    pub const GUARDS: [Mutant; 157] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -388,6 +394,9 @@ impl Mutant {
         Mutant::PoliciesWait,
         Mutant::RestraintsWritten,
         Mutant::SameDropApproved,
+        Mutant::WordMovesAlong,
+        Mutant::WordUnread,
+        Mutant::DeletesByUid,
         Mutant::RefusedUntold,
         Mutant::EndsForEver,
         Mutant::UnlistedCounts,

@@ -36,7 +36,7 @@ pub(super) fn approval(
 ) -> (Option<String>, i32) {
     let is_same = |before: &&VidraTargetSpec| {
         before.revision == revision
-            && before.namespace == namespace
+            && (before.namespace == namespace || mutants::is(Mutant::WordMovesAlong))
             && before.desired == DesiredState::Present
     };
     let told = before.filter(is_same);

@@ -134,7 +134,7 @@ pub(super) async fn delete_exactly(
 ) -> Result<Deletion, CallError> {
     let preconditions = Preconditions {
         uid: Some(live.uid().to_owned()),
-        resource_version: Some(live.resource_version().to_owned()),
+        resource_version: (!mutants::is(Mutant::DeletesByUid)).then(|| live.resource_version().to_owned()),
     };
     let preconditions = match mutants::is(Mutant::NoUidPrecondition) {
         true => Preconditions { uid: None, resource_version: None },
