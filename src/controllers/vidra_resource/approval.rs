@@ -10,10 +10,7 @@ use vidra_core::{
     status::Reason,
 };
 
-use super::{
-    context::{Context, Targets},
-    removal_guard::is_remade,
-};
+use super::context::{Context, Targets};
 use crate::{base::error::CallError, controllers::approvals};
 
 fn annotation<'a>(ctx: &Context<'a>) -> Option<&'a str> {
@@ -81,7 +78,7 @@ pub(super) async fn use_up_approvals(
         return Ok(());
     };
     let after = ctx.targets();
-    let lost = lost.filter(|_| !after.values().any(|target| is_remade(ctx, target)));
+    let lost = lost.filter(|_| !after.values().any(|target| ctx.is_remade(target)));
     let in_use: BTreeSet<&str> = (before.values().chain(after.values()))
         .filter_map(|target| target.spec.approved_removal.as_deref())
         .chain(lost)

@@ -40,6 +40,12 @@ impl Context<'_> {
         self.resource.uid().unwrap_or_default()
     }
 
+    /// The target's MemberCluster is another one than when it was delivered to.
+    pub(super) fn is_remade(&self, target: &VidraTarget) -> bool {
+        let now = self.hub.catalog.member(&target.spec.cluster).and_then(|member| member.uid());
+        target.spec.member_uid.is_some() && now.is_some() && now != target.spec.member_uid
+    }
+
     pub(super) fn generation(&self) -> i64 {
         self.resource.metadata.generation.unwrap_or_default()
     }

@@ -1,6 +1,5 @@
 //! A VidraResource that would lose many of its VidraTargets, or the last: whether a person has to approve that.
 
-use kube::ResourceExt;
 use vidra_api::{VidraTarget, target::DesiredState};
 use vidra_core::{
     first_of::first_of,
@@ -37,7 +36,7 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
         let (name, uid) = (cluster.clone(), target.removal_id());
         let exists = target.spec.desired == DesiredState::Present && !is_leaving(ctx, cluster);
         let to = selection.targets.get(cluster);
-        if let Some(to) = to.filter(|to| exists && **to != target.spec.namespace && is_remade(ctx, target)) {
+        if let Some(to) = to.filter(|to| exists && **to != target.spec.namespace && ctx.is_remade(target)) {
             // What it has in the namespace of before goes.
             let uid = format!("{uid} {to}");
             leaving.insert(name.clone(), uid.clone());
@@ -59,19 +58,13 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
     let words = underway.keys().filter_map(|cluster| targets[cluster].spec.approved_removal.as_deref());
     approvals.extend(words);
     let share = ctx.hub.tuning.now().removal_guard;
-    let remade = leaving.keys().find(|cluster| is_remade(ctx, &targets[*cluster]));
+    let remade = leaving.keys().find(|cluster| ctx.is_remade(&targets[*cluster]));
     let remade = remade.map(String::as_str);
     match guard::targets(&ctx.uid(), &existing, &leaving, &underway, remade, share, &approvals) {
         Removal::Allowed => Ok(None),
         Removal::Approved(hash) => Ok(Some(hash)),
         Removal::Held { hash, why } => Err(problem(ctx, &leaving, &hash, &why)),
     }
-}
-
-/// Its MemberCluster is another one than when it was delivered to.
-pub(super) fn is_remade(ctx: &Context<'_>, target: &VidraTarget) -> bool {
-    let now = ctx.hub.catalog.member(&target.spec.cluster).and_then(|member| member.uid());
-    target.spec.member_uid.is_some() && now.is_some() && now != target.spec.member_uid
 }
 
 /// What is held, and what lets it go.

@@ -97,20 +97,9 @@ pub(super) async fn publish(
     let tells = ctx.target.spec.health_rules.is_some() || !status.unready.is_empty();
     let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
-    // A delivery's end waits for nobody.
-    let is_end = (before.state, &before.revision) != (status.state, &status.revision);
-    let news = match rules_are_news || told.as_ref() != Some(&status) {
-        false => News::Nothing,
-        true if !rules_are_news
-            && (tells_the_same(Some(before), Some(&status)) || tells_other_words(before, &status)) =>
-        {
-            let is_as_told = before.feedback_at.is_some()
-                && status.feedback_at.is_none()
-                && before.feedback == status.feedback;
-            if is_as_told { News::Rested } else { News::Values }
-        }
-        true if !is_end && ctx.hub.queue.arrivals(&queue_key) > 0 => News::Followed,
-        true => News::Lasting,
+    let news = match told.as_ref() == Some(&status) && !rules_are_news {
+        true => News::Nothing,
+        false => news(before, &status, rules_are_news, || ctx.hub.queue.arrivals(&queue_key) > 0),
     };
     let is_due = ctx.hub.status_is_due(&queue_key, news);
     // It is written later with all that changes until then; and where no event is followed values wake nobody. Those that
@@ -133,6 +122,25 @@ pub(super) async fn publish(
         });
     }
     Ok(late_in.filter(|left| !left.is_zero()))
+}
+
+/// What there is to tell where it is not all the same. `follows`: another reconcile comes at once.
+fn news(
+    before: &VidraTargetStatus,
+    now: &VidraTargetStatus,
+    rules_are_news: bool,
+    follows: impl FnOnce() -> bool,
+) -> News {
+    let is_as_told =
+        before.feedback_at.is_some() && now.feedback_at.is_none() && before.feedback == now.feedback;
+    // A delivery's end waits for nobody.
+    let is_end = (before.state, &before.revision) != (now.state, &now.revision);
+    match tells_the_same(Some(before), Some(now)) || tells_other_words(before, now) {
+        true if !rules_are_news && is_as_told => News::Rested,
+        true if !rules_are_news => News::Values,
+        _ if !is_end && follows() => News::Followed,
+        _ => News::Lasting,
+    }
 }
 
 /// Tells this of a target at which nothing was looked, and requeues it as one that was told.
