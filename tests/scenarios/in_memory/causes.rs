@@ -153,9 +153,7 @@ fn what_the_pods_of_a_workload_said_is_not_told_of_another_of_its_name() {
             again["metadata"].as_object_mut().unwrap().remove(field);
         }
         again.as_object_mut().unwrap().remove("status");
-        let managers = again["metadata"].as_object_mut().unwrap().remove("managedFields");
         alice.create(again).await;
-        alice.merge(&at, json!({"metadata": {"managedFields": managers}})).await;
         alice.when(&at, "it runs", |live| live["status"]["readyReplicas"] == 1).await;
         alice.merge_status(&at, json!({"status": {"readyReplicas": 0, "conditions": [condition]}})).await;
         sleep(Duration::from_secs(5)).await;
