@@ -86,8 +86,6 @@ pub enum Mutant {
     EndsForEver,
     /// What a watch told during a call goes with any list that does not show the object.
     UnlistedCounts,
-    /// Why a workload has failed is told of any other of its name.
-    CauseByName,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
     /// What one VidraResource leaves to another counts as seen, though no watch shows it.
@@ -371,7 +369,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 157] = [
+    pub const GUARDS: [Mutant; 156] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -400,7 +398,6 @@ impl Mutant {
         Mutant::RefusedUntold,
         Mutant::EndsForEver,
         Mutant::UnlistedCounts,
-        Mutant::CauseByName,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,

@@ -6,7 +6,6 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, timeout_at};
 use vidra_core::{
     health::{HealthStatus, cause::between},
-    mutants::{self, Mutant},
     object::ObjectKey,
     uid::Uid,
 };
@@ -31,16 +30,8 @@ const NEXT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::controllers) struct Cause {
     asked: Instant,
-    /// Of which one of its name.
-    uid: Uid,
     /// Nothing: it has not failed, its Pods say nothing, or they could not be read.
     text: Option<String>,
-}
-
-impl Cause {
-    fn is_of(&self, uid: &Uid) -> bool {
-        self.uid == *uid || mutants::is(Mutant::CauseByName)
-    }
 }
 
 /// By workload.
@@ -55,10 +46,8 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
     }
     // That it was asked about stays: one that fails again and again is not asked about each time.
     causes.retain(|key, cause| desired.objects.contains_key(key) && cause.asked.elapsed() < REST * 2);
-    for (key, cause) in &mut causes {
-        if !failed.get(key).is_some_and(|uid| cause.is_of(uid)) {
-            cause.text = None;
-        }
+    for (_, cause) in causes.iter_mut().filter(|(key, _)| !failed.contains_key(*key)) {
+        cause.text = None;
     }
     let asked = |key: &ObjectKey| causes.get(key).map(|cause| cause.asked);
     let mut due: Vec<_> = failed.iter().map(|(key, uid)| (asked(key), key, uid)).collect();
@@ -81,7 +70,7 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
             }
             Err(_) => None,
         };
-        causes.insert(key.clone(), Cause { asked: Instant::now(), uid: uid.clone(), text });
+        causes.insert(key.clone(), Cause { asked: Instant::now(), text });
         if Instant::now() >= deadline {
             break;
         }
@@ -114,13 +103,13 @@ pub(super) fn known(ctx: &Context<'_>) -> Causes {
     ctx.hub.state.lock().target(ctx.key).map(|state| state.causes.clone()).unwrap_or_default()
 }
 
-/// The note of the object with this uid with why it has failed, where it has and that was told.
+/// An object's note with why it has failed, where it has and that was told.
 pub(super) fn explained(
     causes: &Causes,
-    (key, uid): (&ObjectKey, &Uid),
+    key: &ObjectKey,
     (status, note): (HealthStatus, Option<&str>),
 ) -> Option<String> {
-    let cause = causes.get(key).filter(|cause| status == HealthStatus::Failed && cause.is_of(uid));
+    let cause = causes.get(key).filter(|_| status == HealthStatus::Failed);
     let told = cause.and_then(|cause| cause.text.as_deref());
     match (note, told) {
         (Some(note), Some(told)) => Some(format!("{note}; {told}")),

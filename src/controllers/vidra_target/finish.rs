@@ -144,8 +144,7 @@ fn note_blockers(
             true => Some(MARKS_TAKEN.to_owned()),
             false => {
                 let (status, note) = session.records.health(&owner.hash, key)?;
-                let uid = session.records.uid(key)?;
-                explained(&cause::known(ctx), (key, &uid), (status, note.as_deref()))
+                explained(&cause::known(ctx), key, (status, note.as_deref()))
             }
         };
         execution.delivery = complaint(plan, desired, blind, &session.kinds(), notes);

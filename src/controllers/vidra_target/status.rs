@@ -274,7 +274,7 @@ fn healths(
                 }
                 true => drop(unproved.insert(key.clone(), seen.uid.clone())),
                 false => {
-                    let note = explained(&causes, (key, seen.uid), (seen.health, seen.note));
+                    let note = explained(&causes, key, (seen.health, seen.note));
                     unready.add(key, seen.health, note.as_deref(), wait_for(key));
                 }
             }
