@@ -10,7 +10,7 @@ use vidra_api::{
     names::target_name,
 };
 
-use super::{Judge, SIGHT, appliers, bears, is_applied, is_near, labelled, uid};
+use super::{Judge, SIGHT, appliers, bears, is_applied, is_near, is_of_another_hub, labelled, uid};
 use crate::sim::{
     doc::Doc,
     index::{Key, Target},
@@ -365,9 +365,7 @@ impl Judge {
         let is_gone = |key: &Key| self.index.live(key).is_none() && is_named(key);
         let was_bare = |key: &Key| self.index.was_ever(key, then, |live| !labelled(live));
         match target.reason.as_str() {
-            "OwnedByOtherHub" => {
-                wanted.keys().any(|key| self.index.was_ever(key, then, |live| bears(live, OTHER_ID)))
-            }
+            "OwnedByOtherHub" => wanted.keys().any(|key| self.index.was_ever(key, then, is_of_another_hub)),
             "AlreadyExists" | "ExistingDiffers" | "ControlledByOther" => {
                 wanted.keys().any(|key| is_gone(key) && was_bare(key))
             }
