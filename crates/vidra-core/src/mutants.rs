@@ -82,8 +82,6 @@ pub enum Mutant {
     DeletesByUid,
     /// Who was refused an object for another VidraResource is not told that this one has let go of it.
     RefusedUntold,
-    /// A namespace that is being deleted is tried as often for ever.
-    EndsForEver,
     /// What a watch told during a call goes with any list that does not show the object.
     UnlistedCounts,
     /// What goes does so by the policy that was delivered with the revision.
@@ -369,7 +367,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 156] = [
+    pub const GUARDS: [Mutant; 155] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -396,7 +394,6 @@ impl Mutant {
         Mutant::WordUnread,
         Mutant::DeletesByUid,
         Mutant::RefusedUntold,
-        Mutant::EndsForEver,
         Mutant::UnlistedCounts,
         Mutant::GoesByOldPolicy,
         Mutant::HiddenIsSeen,

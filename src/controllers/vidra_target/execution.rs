@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, time::Duration};
 
 use vidra_api::{Change, RemovingObjects, target::DesiredState};
 use vidra_core::{
-    mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Action, Effect, Inventory, Want, Why},
     status::{Delivery, Reason},
@@ -28,8 +27,6 @@ use crate::{
 
 /// A removal waits for finalizers in the member: it is looked at again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// After so many seconds a namespace that is being deleted is tried as rarely as what a person has to mend.
-const ENDS_WITHIN: i64 = 600;
 /// What cannot be told yet is looked at again after this.
 const SETTLES: Duration = Duration::from_secs(10);
 
@@ -231,13 +228,6 @@ fn retries_by_default(ctx: &Context<'_>) -> bool {
     own.is_none() && live.retry && live.retry_max >= RETRY_RARELY
 }
 
-/// Its state has been told for so long that this does not pass in a moment.
-fn is_told_for_long(ctx: &Context<'_>) -> bool {
-    let since = ctx.target.status.as_ref().and_then(|status| status.since.as_ref());
-    let told = since.map(|since| ctx.hub.clock.now().duration_since(since.0));
-    told.is_some_and(|told| told.as_secs() >= ENDS_WITHIN) && !mutants::is(Mutant::EndsForEver)
-}
-
 fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execution: &mut Execution) {
     if error.class == Class::Withdrawn {
         // Nothing was sent, and nothing is to be said of it.
@@ -266,8 +256,8 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
     let told = ctx.target.status.as_ref().and_then(Reason::of);
     // The back-off of what was told before says nothing of it. Of several failures only the first is told.
     let is_news = execution.delivery.is_none() && told != Some(reason);
-    // A namespace that is on its way out is made again when it is gone, and nothing tells of that. Most are gone in a moment.
-    let is_ending = error.class == Class::Namespace { terminating: true } && !is_told_for_long(ctx);
+    // A namespace that is on its way out is made again when it is gone, and nothing tells of that.
+    let is_ending = error.class == Class::Namespace { terminating: true };
     let is_short = is_ending || error.is_transient() && error.class != Class::Server;
     let again = match error.class {
         // Once soon: a server may not know yet the schema that came with this very revision.

@@ -326,33 +326,6 @@ fn who_found_no_room_in_the_hub_is_served_when_others_have_made_some() {
 }
 
 #[test]
-fn a_namespace_that_is_being_deleted_for_ever_is_tried_rarely() {
-    scenario(async |world| {
-        world.register(&["berlin"]).await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        world.ready("shop").await;
-        let (alice, namespace) = (world.alice("berlin").await, At::new("v1", "Namespace", "", &world.ns));
-        let mut held = config_map_in(&world.ns, "held", "alice's");
-        held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-        let held = At::of(&alice.create(held).await);
-        let before = uid(&alice.live(&namespace).await);
-        alice.delete(&namespace).await;
-        alice.gone(&At::config_map(&world.ns, "settings")).await;
-        sleep(Duration::from_secs(3600)).await;
-        let mark = world.mark();
-        sleep(Duration::from_secs(3600)).await;
-        let calls = world.requests_for(&At::config_map(&world.ns, "settings"), "berlin", &mark).len();
-        assert!((10..=20).contains(&calls), "{calls} calls in an hour");
-        alice.merge(&held, json!({"metadata": {"finalizers": null}})).await;
-        alice.gone(&held).await;
-        sleep(Duration::from_secs(400)).await;
-        assert_ne!(uid(&alice.live(&namespace).await), before, "it is made again");
-        world.ready("shop").await;
-        world.end().await;
-    });
-}
-
-#[test]
 fn who_was_refused_an_object_for_a_resource_of_another_namespace_has_it_soon_after_that_one_goes() {
     for drops in [false, true] {
         scenario(async |world| {
