@@ -14,7 +14,7 @@ use crate::{
     limits::{take, wide},
     object, revisions, says,
     settings::settings_at,
-    told, uid,
+    told,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
