@@ -192,7 +192,7 @@ fn an_object_that_is_applied_once_is_made_again_where_it_is_wanted_again_while_i
         world.deliver("shop", &["berlin"], &(plain + &once)).await;
         world.look("shop", "wanted again", 1).await;
         alice.merge(&at, json!({"metadata": {"finalizers": null}})).await;
-        alice.when(&at, "made anew", |live| uid(live) != uid(&before)).await;
+        alice.when(&at, "made again", |live| uid(live) != uid(&before)).await;
         world.ready("shop").await;
         world.end().await;
     });

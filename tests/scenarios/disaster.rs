@@ -3,10 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use testkit::world::{At, Mark, SOON, World, wait_for};
+use testkit::world::{Access, At, Mark, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, object, revisions, says, scenario, settings::set, uid};
+use crate::{
+    config_map, object,
+    removal::{approval, held},
+    revisions, says, scenario,
+    settings::set,
+    uid,
+};
 
 /// More than the few that may be an accident.
 const OBJECTS: usize = 7;
@@ -525,35 +531,42 @@ fn what_a_label_selected_on_one_of_two_members_stays_when_its_membercluster_is_m
 /// Waits until shop is held because of MemberCluster berlin; the message.
 async fn held_as_remade(world: &World) -> String {
     wait_for("held, for it was made again", SOON, async || {
-        let held = world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
-        let conditions = held.status.expect("it has a status").conditions;
-        let message = vidra_api::find(&conditions, "Stalled").expect("it is stalled").message.clone();
+        let message = held(world, "shop").await;
         if message.contains("MemberCluster berlin was made again") { Ok(message) } else { Err(message) }
     })
     .await
+}
+
+/// One object in the member berlin by a label, and in the second namespace without it; whoever edits it there, where it is,
+/// and that namespace.
+async fn settings_by_label(world: &World) -> (Access, At, String) {
+    world.register(&["berlin"]).await;
+    world.hub.merge(&world.member_at("berlin"), pool_on()).await;
+    let rest = format!("{}-rest", world.ns);
+    let targets = json!([
+        {"clusterSelector": {"matchLabels": {"pool": "on"}}},
+        {"clusterSelector": {}, "namespace": rest},
+    ]);
+    world.deliver_with("shop", &config_map("settings", "one"), json!({"targets": targets})).await;
+    world.ready("shop").await;
+    (world.alice("berlin").await, At::config_map(&world.ns, "settings"), rest)
+}
+
+fn pool_on() -> Value {
+    json!({"metadata": {"labels": {"pool": "on"}}})
 }
 
 /// Another entry selects it for another namespace then.
 #[test]
 fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_made_again_without_it() {
     scenario(async |mut world| {
-        world.register(&["berlin"]).await;
-        let label = json!({"metadata": {"labels": {"pool": "on"}}});
-        world.hub.merge(&world.member_at("berlin"), label.clone()).await;
-        let rest = format!("{}-rest", world.ns);
-        let targets = json!([
-            {"clusterSelector": {"matchLabels": {"pool": "on"}}},
-            {"clusterSelector": {}, "namespace": rest},
-        ]);
-        world.deliver_with("shop", &config_map("settings", "one"), json!({"targets": targets})).await;
-        world.ready("shop").await;
-        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let (alice, settings, rest) = settings_by_label(&world).await;
         let made = alice.live(&settings).await;
 
         let mark = berlin_is_lost(&mut world).await;
         world.member_says("berlin", "Ready", "True").await;
         held_as_remade(&world).await;
-        world.hub.merge(&world.member_at("berlin"), label).await;
+        world.hub.merge(&world.member_at("berlin"), pool_on()).await;
         world.ready("shop").await;
         assert_eq!(alice.live(&settings).await, made);
         assert_eq!(world.writes("berlin", &mark), []);
@@ -570,23 +583,11 @@ fn what_a_label_selected_for_a_namespace_stays_there_when_its_membercluster_is_m
 #[test]
 fn what_a_remade_member_has_in_another_namespace_goes_by_a_word_that_is_used_up() {
     scenario(async |mut world| {
-        world.register(&["berlin"]).await;
-        let label = json!({"metadata": {"labels": {"pool": "on"}}});
-        world.hub.merge(&world.member_at("berlin"), label).await;
-        let rest = format!("{}-rest", world.ns);
-        let targets = json!([
-            {"clusterSelector": {"matchLabels": {"pool": "on"}}},
-            {"clusterSelector": {}, "namespace": rest},
-        ]);
-        world.deliver_with("shop", &config_map("settings", "one"), json!({"targets": targets})).await;
-        world.ready("shop").await;
-        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let (alice, settings, rest) = settings_by_label(&world).await;
 
         berlin_is_lost(&mut world).await;
         let message = held_as_remade(&world).await;
-        let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
-        let word = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": hash}}});
-        world.hub.merge(&world.resource_at("shop"), word).await;
+        world.hub.merge(&world.resource_at("shop"), approval(&message)).await;
 
         alice.gone(&settings).await;
         alice.live(&At::config_map(&rest, "settings")).await;

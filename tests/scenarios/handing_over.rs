@@ -399,7 +399,7 @@ fn who_is_older_and_of_another_namespace_takes_no_field_of_what_both_apply() {
     });
 }
 
-/// It cannot be written anew while a finalizer of somebody else's is on it.
+/// It cannot be written again while a finalizer of somebody else's is on it.
 #[test]
 fn what_a_target_that_was_deleted_by_hand_is_to_have_stays() {
     for is_removed in [false, true] {

@@ -518,7 +518,7 @@ pub fn approval(message: &str) -> Value {
 }
 
 /// The message of the guard that holds a removal of targets.
-async fn held(world: &World, name: &str) -> String {
+pub async fn held(world: &World, name: &str) -> String {
     let held = world.resource_says(name, "Stalled", "True", "RemovalHeld").await;
     let conditions = held.status.expect("it has a status").conditions;
     vidra_api::find(&conditions, "Stalled").expect("it is stalled").message.clone()
@@ -668,8 +668,7 @@ fn a_word_for_objects_waits_while_the_loss_of_targets_is_held() {
         let few = config_maps(&["a"], "one");
         world.deliver("shop", &all, &few).await;
         let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
-        let (_, objects) =
-            message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
+        let objects = approval(&message);
         world.deliver("shop", &["berlin"], &few).await;
         let off = wait_for("the loss of targets is held", LONG, async || {
             let message = held(&world, "shop").await;
@@ -677,17 +676,19 @@ fn a_word_for_objects_waits_while_the_loss_of_targets_is_held() {
         })
         .await;
 
-        let annotate = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": objects}}});
-        world.hub.merge(&world.resource_at("shop"), annotate).await;
+        world.hub.merge(&world.resource_at("shop"), objects.clone()).await;
         world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
         world.ready("marker").await;
         alice.live(&At::config_map(&world.ns, "b")).await;
         assert_eq!(crate::events(&world, "ApprovalIgnored").await, Vec::<String>::new());
 
-        let (_, targets) = off.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
-        let both = format!("{objects},{targets}");
-        let annotate = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": both}}});
-        world.hub.merge(&world.resource_at("shop"), annotate).await;
+        let word = |of: &Value| {
+            let word = &of["metadata"]["annotations"]["vidra.dev/approve-removal"];
+            word.as_str().expect("a hash").to_owned()
+        };
+        let both = [&objects, &approval(&off)].map(word).join(",");
+        let both = json!({"metadata": {"annotations": {"vidra.dev/approve-removal": both}}});
+        world.hub.merge(&world.resource_at("shop"), both).await;
         alice.gone(&At::config_map(&world.ns, "b")).await;
         world.alice("tokyo").await.gone(&At::config_map(&world.ns, "a")).await;
         world.ready("shop").await;

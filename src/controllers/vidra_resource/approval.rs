@@ -95,8 +95,8 @@ pub(super) async fn use_up_approvals(
         let VidraTargetSpec { generation, revision, namespace, approved_drops, .. } = spec;
         guard::objects_hash(&uid, *generation, revision, namespace, *approved_drops)
     };
-    let waiting: BTreeSet<String> = after.values().map(|target| waits(&target.spec)).collect();
-    if approvals(ctx).iter().any(|word| waiting.contains(*word)) {
+    let words = approvals(ctx);
+    if after.values().any(|target| words.contains(&*waits(&target.spec))) {
         return Ok(());
     }
     if let Some(message) = approvals::idle(ctx.hub, &key, Some(annotation)) {
