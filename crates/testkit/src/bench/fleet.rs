@@ -202,6 +202,35 @@ pub fn resource(name: &str, manifest: &str, mut spec: Value) -> Value {
     json!({"apiVersion": "vidra.dev/v1alpha1", "kind": "VidraResource", "metadata": metadata, "spec": spec})
 }
 
+/// Who judges a bench's ConfigMaps.
+#[derive(Clone, Copy)]
+pub enum Judge {
+    /// The hub's own check, which says nothing of a ConfigMap.
+    Hub,
+    /// A health rule of the VidraResource, one for every object.
+    Rule,
+}
+
+impl Judge {
+    /// The part of a VidraResource's spec.
+    pub fn spec(self) -> Value {
+        match self {
+            Self::Hub => json!({}),
+            Self::Rule => json!({"healthCheckExprs": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "current": "data.filling != ''", "failed": "data.filling == 'broken'"},
+            ]}),
+        }
+    }
+
+    /// For a report.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hub => "the hub's own check",
+            Self::Rule => "a rule of the VidraResource",
+        }
+    }
+}
+
 /// Applies one with this manifest.
 pub async fn deliver(hub: &Access, name: &str, manifest: &str) -> Result<()> {
     let applied = hub.apply(&resource(name, manifest, json!({})), true).await;

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    fleet::{Fleet, NAMESPACE, resource},
+    fleet::{Fleet, Judge, NAMESPACE, resource},
     floor,
     report::{Report, quantile},
     watched::{Events, object, undone, watch},
@@ -102,10 +102,10 @@ impl Harm {
 type Times = [Vec<f64>; 3];
 
 /// Runs it.
-pub async fn heal(binary: &Path) -> Result<Report> {
+pub async fn heal(binary: &Path, judge: Judge) -> Result<Report> {
     let fleet = Fleet::start(binary, 1).await?;
     let member = fleet.bed.members.first().context("no member")?;
-    deliver(&fleet).await?;
+    deliver(&fleet, judge).await?;
     let mut loops = JoinSet::new();
     for owner in ["loop", "other"] {
         let client = member.client("admin").await?;
@@ -131,6 +131,7 @@ pub async fn heal(binary: &Path) -> Result<Report> {
         tell(&mut report, harm, &times);
     }
     loops.shutdown().await;
+    report.condition("what judges the objects", judge.word());
     report.condition("edits, deletions of each", TIMES);
     report.condition("bursts of each", BURSTS);
     report.condition("bed", fleet.describe().await?);
@@ -139,12 +140,13 @@ pub async fn heal(binary: &Path) -> Result<Report> {
 }
 
 /// What is the hub's.
-async fn deliver(fleet: &Fleet) -> Result<()> {
+async fn deliver(fleet: &Fleet, judge: Judge) -> Result<()> {
     for harm in Harm::ALL {
         for (name, numbers) in harm.resources() {
             let manifest: Vec<_> =
                 numbers.map(|number| object("hub", &harm.name("hub", number)).to_string()).collect();
-            let applied = fleet.hub.apply(&resource(&name, &manifest.join("\n---\n"), json!({})), true).await;
+            let applied =
+                fleet.hub.apply(&resource(&name, &manifest.join("\n---\n"), judge.spec()), true).await;
             applied.map_err(|refused| anyhow::anyhow!("the VidraResource: {refused}"))?;
         }
     }

@@ -33,6 +33,7 @@ mod watched;
 
 pub use apply::apply;
 pub use calls::calls;
+pub use fleet::Judge;
 pub use heal::heal;
 pub use health::health;
 pub use hubstate::{Size, hubstate};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    fleet::{Fleet, NAMESPACE, resource},
+    fleet::{Fleet, Judge, NAMESPACE, resource},
     ledger::{self, Mark, is_write},
     report::Report,
 };
@@ -30,8 +30,8 @@ const SETTLE: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs `quiet`.
-pub async fn quiet(binary: &Path) -> Result<Report> {
-    let fleet = delivered(binary).await?;
+pub async fn quiet(binary: &Path, judge: Judge) -> Result<Report> {
+    let fleet = delivered(binary, judge).await?;
     let since = marks(&fleet)?;
     let (began, cpu) = (Instant::now(), fleet.process.cpu_seconds()?);
     let enough = fleet.passes().await? + (INTERVALS * RESOURCES * MEMBERS) as f64;
@@ -50,12 +50,12 @@ pub async fn quiet(binary: &Path) -> Result<Report> {
     report.figure("cpu_seconds_per_minute", cpu / minutes, None, "CPU of the hub's process meanwhile");
     report.condition("the writes", json!(ledger::sorts(&writes)));
     report.condition("all requests for objects", json!(ledger::sorts(&seen)));
-    finish(report, fleet).await
+    finish(report, fleet, judge).await
 }
 
 /// Runs `restart`.
-pub async fn restart(binary: &Path) -> Result<Report> {
-    let mut fleet = delivered(binary).await?;
+pub async fn restart(binary: &Path, judge: Judge) -> Result<Report> {
+    let mut fleet = delivered(binary, judge).await?;
     let since = marks(&fleet)?;
     tracing::info!("starting the hub again");
     let began = fleet.restart(binary).await?;
@@ -69,7 +69,7 @@ pub async fn restart(binary: &Path) -> Result<Report> {
         ensure!(Instant::now() < deadline, "the hub has seen {seen} of {objects} objects");
         sleep(LOOK_EVERY).await;
     }
-    let seconds = began.elapsed().as_secs_f64();
+    let (seconds, cpu) = (began.elapsed().as_secs_f64(), fleet.process.cpu_seconds()?);
     fleet.settled(SETTLE, || Ok(())).await?;
     let mut writes = Vec::new();
     for (member, since) in fleet.bed.members.iter().zip(since.iter().skip(1)) {
@@ -85,25 +85,28 @@ pub async fn restart(binary: &Path) -> Result<Report> {
     );
     report.condition("the writes", json!(ledger::sorts(&writes)));
     report.condition("seconds until synced", seconds);
-    finish(report, fleet).await
+    report.condition("CPU seconds until synced", cpu);
+    finish(report, fleet, judge).await
 }
 
-async fn finish(mut report: Report, fleet: Fleet) -> Result<Report> {
+async fn finish(mut report: Report, fleet: Fleet, judge: Judge) -> Result<Report> {
     report.condition("objects in each member", RESOURCES * OBJECTS);
     report.condition("VidraResources", RESOURCES);
+    report.condition("what judges the objects", judge.word());
     report.condition("bed", fleet.describe().await?);
     fleet.stop().await?;
     Ok(report)
 }
 
 /// A fleet that has everything, and a hub that has settled.
-async fn delivered(binary: &Path) -> Result<Fleet> {
+async fn delivered(binary: &Path, judge: Judge) -> Result<Fleet> {
     let fleet = Fleet::start(binary, MEMBERS).await?;
     tracing::info!("delivering {} objects to each of {MEMBERS} members", RESOURCES * OBJECTS);
     for number in 0..RESOURCES {
         let name = format!("steady-{number}");
         let manifest: Vec<_> = (0..OBJECTS).map(|object| config_map(&name, object).to_string()).collect();
-        let spec = json!({"reconcile": {"interval": format!("{}s", INTERVAL.as_secs())}});
+        let mut spec = judge.spec();
+        spec["reconcile"] = json!({"interval": format!("{}s", INTERVAL.as_secs())});
         let applied = fleet.hub.apply(&resource(&name, &manifest.join("\n---\n"), spec), true).await;
         applied.map_err(|refused| anyhow::anyhow!("{name}: {refused}"))?;
     }

@@ -33,6 +33,9 @@ struct Arguments {
     /// scale, health: how many clusters.
     #[arg(long, default_value_t = bench::Scale::default().clusters)]
     clusters: usize,
+    /// heal, quiet, restart: a health rule of the VidraResource judges each object.
+    #[arg(long)]
+    rule: bool,
     /// scale: how many objects in each.
     #[arg(long, default_value_t = bench::Scale::default().objects)]
     objects: usize,
@@ -66,7 +69,7 @@ enum Name {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Arguments { name, json, hub, resources, entries, samples, states, clusters, objects } =
+    let Arguments { name, json, hub, resources, entries, samples, states, clusters, rule, objects } =
         Arguments::parse();
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(ansi).init();
@@ -75,16 +78,17 @@ async fn main() -> Result<()> {
         None => std::env::current_exe()?.with_file_name("vidra-hub"),
     };
     let memkube = hub.with_file_name("memkube");
+    let judge = if rule { bench::Judge::Rule } else { bench::Judge::Hub };
     let report = match name {
         Name::Apply => bench::apply(&hub).await?,
-        Name::Heal => bench::heal(&hub).await?,
+        Name::Heal => bench::heal(&hub, judge).await?,
         Name::Health => bench::health(&hub, &memkube, clusters).await?,
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,
         Name::Isolation => bench::isolation(&hub, bench::Isolation { samples, states }).await?,
         Name::Memory => bench::memory(&hub, &memkube).await?,
-        Name::Quiet => bench::quiet(&hub).await?,
-        Name::Restart => bench::restart(&hub).await?,
+        Name::Quiet => bench::quiet(&hub, judge).await?,
+        Name::Restart => bench::restart(&hub, judge).await?,
         Name::Scale => bench::scale(&hub, &memkube, bench::Scale { clusters, objects }).await?,
         Name::Standby => bench::standby(&hub).await?,
     };
