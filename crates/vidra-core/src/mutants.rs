@@ -314,6 +314,8 @@ pub enum Mutant {
     MissingFieldHolds,
     /// All of a list of a status that is empty are as they should be.
     EmptyListHolds,
+    /// Of all expressions over an object each may take what one may.
+    EachCostsAlone,
     /// A status of an earlier generation counts as one of now.
     OldGenerationIsWell,
     /// Nobody comes back when a verdict ends that only waits.
@@ -367,7 +369,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 155] = [
+    pub const GUARDS: [Mutant; 156] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -507,6 +509,7 @@ impl Mutant {
         Mutant::FleetRulesFirst,
         Mutant::MissingFieldHolds,
         Mutant::EmptyListHolds,
+        Mutant::EachCostsAlone,
         Mutant::OldGenerationIsWell,
         Mutant::VerdictsNeverEnd,
         Mutant::TurnedCloses,

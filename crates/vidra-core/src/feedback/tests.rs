@@ -331,3 +331,19 @@ fn a_target_has_two_kibibytes_and_what_is_beyond_is_left_out_counted_and_told() 
     assert!(gather(keys.iter().zip(&[Extract::default()]), 0).is_empty());
     assert_eq!(gather([].into_iter(), 0), Feedback::default());
 }
+
+#[test]
+fn the_values_of_an_object_cost_at_most_twice_what_one_may() {
+    let live = json!({"status": {"list": (0..1000).collect::<Vec<_>>(), "phase": "Up"}});
+    let costly = "status.list.filter(x, x >= 0 && x < 900).size()";
+    let all: Vec<_> = ["a", "b", "c", "d"]
+        .into_iter()
+        .map(|name| (name, costly))
+        .chain([("phase", "status.phase")])
+        .collect();
+    let (told, left_out, why) =
+        values(&read(&[rule("Gadget", &all)]), &key("example.com", "Gadget", "a"), &live);
+    assert_eq!(told["a"], json!({"integer": 900}));
+    assert!(told.get("d").is_none() && left_out >= 2, "{told}, {left_out}");
+    assert!(why.is_some_and(|why| why.contains("costs too much: with those before it")), "{told}");
+}

@@ -12,17 +12,39 @@ use super::{
 };
 use crate::mutants::{self, Mutant};
 
-/// What is left of the bounds.
+/// What evaluations take, or what is left of the bounds.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     steps: usize,
     bytes: usize,
 }
 
+const TOO_MANY_STEPS: &str = "it takes more than 10,000 steps";
+const TOO_MANY_BYTES: &str = "it makes more than 256 KiB";
+/// Of all expressions over one object.
+const NO_STEPS_LEFT: &str = "with those before it, it takes more than 20,000 steps";
+const NO_BYTES_LEFT: &str = "with those before it, it makes more than 512 KiB";
+
 impl Cost {
+    /// That of so many evaluations, each up to its bounds.
+    pub(super) fn of(evaluations: usize) -> Self {
+        Self { steps: STEPS_MAX * evaluations, bytes: BYTES_MAX * evaluations }
+    }
+
+    /// This without another.
+    pub(super) fn without(self, other: Self) -> Self {
+        let (steps, bytes) = (self.steps.saturating_sub(other.steps), self.bytes.saturating_sub(other.bytes));
+        Self { steps, bytes }
+    }
+
+    fn at_most(self, most: Self) -> Self {
+        Self { steps: self.steps.min(most.steps), bytes: self.bytes.min(most.bytes) }
+    }
+
     fn steps(&mut self, count: usize) -> Result<(), Stop> {
-        let left = self.steps.checked_sub(count).ok_or(Stop::Costly("it takes more than 10,000 steps"))?;
-        self.steps = left;
-        Ok(())
+        let left = self.steps.checked_sub(count);
+        self.steps = left.unwrap_or_default();
+        left.map(drop).ok_or(Stop::Costly(TOO_MANY_STEPS))
     }
 
     /// Reading this many bytes of texts.
@@ -39,9 +61,9 @@ impl Cost {
     }
 
     fn bytes(&mut self, count: usize) -> Result<(), Stop> {
-        let left = self.bytes.checked_sub(count).ok_or(Stop::Costly("it makes more than 256 KiB"))?;
-        self.bytes = left;
-        Ok(())
+        let left = self.bytes.checked_sub(count);
+        self.bytes = left.unwrap_or_default();
+        left.map(drop).ok_or(Stop::Costly(TOO_MANY_BYTES))
     }
 
     /// Making this many items of a list or map.
@@ -58,6 +80,8 @@ impl Cost {
 
 pub(super) struct Evaluation<'a> {
     view: &'a View<'a>,
+    /// What it may take, and what is left of that.
+    given: Cost,
     cost: Cost,
     /// The items that the loops one is in are at.
     variables: Vec<(&'a str, Value<'a>)>,
@@ -71,10 +95,24 @@ fn no_value<'a>(what: impl Into<String>) -> Given<'a> {
 
 impl<'a> Evaluation<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Evaluation<'a> {
-        Evaluation { view, cost: Cost { steps: STEPS_MAX, bytes: BYTES_MAX }, variables: Vec::new() }
+        let given =
+            if mutants::is(Mutant::EachCostsAlone) { Cost::of(1) } else { Cost::of(1).at_most(view.left()) };
+        Evaluation { view, given, cost: given, variables: Vec::new() }
     }
 
-    pub(super) fn value(&mut self, node: &'a Node) -> Given<'a> {
+    /// What the expression gives; what it took is taken from what the view has left.
+    pub(super) fn run(mut self, node: &'a Node) -> Given<'a> {
+        let value = self.value(node);
+        self.view.take(self.given.without(self.cost));
+        let one = Cost::of(1);
+        value.map_err(|stop| match stop {
+            Stop::Costly(TOO_MANY_STEPS) if self.given.steps < one.steps => Stop::Costly(NO_STEPS_LEFT),
+            Stop::Costly(TOO_MANY_BYTES) if self.given.bytes < one.bytes => Stop::Costly(NO_BYTES_LEFT),
+            other => other,
+        })
+    }
+
+    fn value(&mut self, node: &'a Node) -> Given<'a> {
         self.cost.steps(1)?;
         match &node.kind {
             Kind::Null => Ok(Value::Null),

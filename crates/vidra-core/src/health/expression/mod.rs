@@ -46,6 +46,9 @@ const ITEMS_MAX: usize = 1024;
 const STEPS_MAX: usize = 10_000;
 /// Most bytes that one evaluation makes: texts, and items of lists and maps.
 const BYTES_MAX: usize = 256 * 1024;
+/// All evaluations over one [`View`] may take so many times what one may: an object that changes a hundred times a second,
+/// with twenty costly expressions about it, would take a core otherwise.
+const FULL_EVALUATIONS: usize = 2;
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +138,7 @@ impl Expression {
     }
 
     fn value<'a>(&'a self, view: &'a View<'_>) -> Result<Value<'a>, Stop> {
-        Evaluation::new(view).value(&self.tree)
+        Evaluation::new(view).run(&self.tree)
     }
 }
 

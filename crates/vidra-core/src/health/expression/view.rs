@@ -1,7 +1,10 @@
 //! What expressions see of an object: its top-level fields, without what nobody may learn by a yes or no.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
+use super::{FULL_EVALUATIONS, evaluation::Cost};
 use crate::mutants::{self, Mutant};
 
 /// Repeats the whole object, a Secret's data among it.
@@ -18,6 +21,8 @@ pub struct View<'a> {
     is_secret: bool,
     /// A copy without what is not shown, where there is such.
     metadata: Option<Value>,
+    /// What is left of the bounds of all evaluations over it.
+    left: Cell<Cost>,
 }
 
 impl<'a> View<'a> {
@@ -25,7 +30,12 @@ impl<'a> View<'a> {
     pub fn new(live: &'a Value) -> View<'a> {
         let is_secret =
             live["kind"] == "Secret" && live["apiVersion"].as_str().is_some_and(|v| !v.contains('/'));
-        View { fields: live.as_object(), is_secret, metadata: without_hidden(&live["metadata"]) }
+        View {
+            fields: live.as_object(),
+            is_secret,
+            metadata: without_hidden(&live["metadata"]),
+            left: Cell::new(Cost::of(FULL_EVALUATIONS)),
+        }
     }
 
     /// The same, and of metadata only what nobody minds to see shown.
@@ -37,6 +47,16 @@ impl<'a> View<'a> {
         };
         shown.retain(|name, _| SHOWN_METADATA.contains(&name.as_str()));
         View { metadata: Some(Value::Object(shown)), ..view }
+    }
+
+    /// What the next evaluation may take.
+    pub(super) fn left(&self) -> Cost {
+        self.left.get()
+    }
+
+    /// An evaluation has taken this.
+    pub(super) fn take(&self, cost: Cost) {
+        self.left.set(self.left.get().without(cost));
     }
 
     /// A top-level field.
