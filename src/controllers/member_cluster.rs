@@ -41,7 +41,7 @@ use crate::{
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
     match run(hub, name).await {
         Ok(verdict) => {
-            write_refusal::ends_well(hub, &Key::Cluster(name.clone()));
+            write_refusal::forget_failures(hub, &Key::Cluster(name.clone()));
             verdict
         }
         Err(error) => {
@@ -72,7 +72,7 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         Ok(member) => member,
         Err(Lack::Unread) => {
             if let Some(registration) = candidates.iter().find(|one| !one.left) {
-                let told = unreadable::told(&format!("MemberCluster {name}"));
+                let told = unreadable::message(&format!("MemberCluster {name}"));
                 hub.events.say_of(registration.reference(), Severity::Warning, Reason::HubTooOld, &told);
             }
             return Ok(Verdict::Done(None));
@@ -97,11 +97,11 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     }
     let credentials = credentials(hub, name, registration.as_deref(), &member).await;
-    if hub.state.lock().member_mut(name).judge() {
+    if hub.state.lock().member_mut(name).note_judged() {
         hub.wake_targets(name);
     }
     let findings = Findings::of(hub, &member, credentials);
-    let status = revoke::told(hub, &member, findings.status(&member, hub.clock.time()));
+    let status = revoke::with_stalled(hub, &member, findings.status(&member, hub.clock.time()));
     write_status(hub, &member, status).await?;
     if let Some(session) = hub.session(name) {
         match &findings.identity {

@@ -3,11 +3,10 @@
 
 mod approvals;
 pub mod entry_counts;
-mod feedback_rules;
 pub mod gauges;
-mod health_rules;
 mod intent;
 pub mod member_cluster;
+mod own_rules;
 mod owners;
 mod revoke;
 mod state;
@@ -186,7 +185,7 @@ impl Hub {
 
     /// Whether a status of this key that has this to tell may be written now. Not a mere question: `false` queues the key for
     /// when it may.
-    fn status_is_due(&self, key: &Key, news: News) -> bool {
+    fn take_status_turn(&self, key: &Key, news: News) -> bool {
         let due = self.state.lock().status_due(key, news, Instant::now());
         if let Due::In(wait) = due {
             self.queue.add_after(key.clone(), wait);

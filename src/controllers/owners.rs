@@ -65,11 +65,11 @@ mod tests {
         ] {
             assert!(!knows("berlin", "my.shop"));
             let place = ("team".to_owned(), name.to_owned());
-            assert!(catalog.cannot_read(kind, &place));
+            assert!(catalog.set_unreadable(kind, &place));
             assert!(knows("berlin", "my.shop") && !knows("berlin", "shop"), "{kind:?}");
             // Where a VidraResource is to be delivered to stands in it.
             assert_eq!(knows("tokyo", "my.shop"), kind == Listed::Resources, "{kind:?}");
-            catalog.is_read(kind, &place);
+            catalog.set_readable(kind, &place);
         }
     }
 }

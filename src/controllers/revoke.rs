@@ -159,8 +159,8 @@ impl Losses {
     }
 }
 
-/// Sets or clears the condition Stalled: a removal by onRevoke is held, or a MemberCluster that leaves cannot go.
-pub(super) fn told(
+/// With the condition Stalled set, and an Event, or without: a removal by onRevoke is held, or a MemberCluster that leaves cannot go.
+pub(super) fn with_stalled(
     hub: &Hub,
     member: &MemberCluster,
     mut status: MemberClusterStatus,
@@ -173,7 +173,7 @@ pub(super) fn told(
     let leaves = member.metadata.deletion_timestamp.is_some();
     let unread = || {
         let target = hub.catalog.unread_target_on(&member.name_any()).filter(|_| leaves)?;
-        Some((Reason::HubTooOld, unreadable::told(&format!("VidraTarget {target}"))))
+        Some((Reason::HubTooOld, unreadable::message(&format!("VidraTarget {target}"))))
     };
     let without = || {
         let fleet = if leaves { hub.catalog.fleet_on(&member.name_any()) } else { BTreeMap::new() };

@@ -16,9 +16,8 @@ use vidra_core::{
 
 use super::{
     approvals::KnownApprovals,
-    feedback_rules::OwnFeedback,
-    health_rules::OwnRules,
     member_cluster::counts::Settling,
+    own_rules::{OwnFeedback, OwnHealth},
     revoke::Approved,
     status_fallback::Whole,
     status_throttle::{Due, News, StatusThrottle},
@@ -92,9 +91,9 @@ pub(super) struct ResourceState {
     /// What is known to be kept of what it declares.
     pub(super) kept_revision: Option<KeptRevision>,
     /// The health rules that it has of its own.
-    pub(super) health_rules: Option<Arc<OwnRules>>,
+    pub(super) own_health: Option<Arc<OwnHealth>>,
     /// Its rules of feedback.
-    pub(super) feedback_rules: Option<Arc<OwnFeedback>>,
+    pub(super) own_feedback: Option<Arc<OwnFeedback>>,
     /// Which of its revisions are in use, and since when others are not.
     pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.
@@ -114,7 +113,7 @@ pub(super) struct MemberState {
 
 impl MemberState {
     /// The cluster loop has looked at its credentials; whether that is news.
-    pub(super) fn judge(&mut self) -> bool {
+    pub(super) fn note_judged(&mut self) -> bool {
         !std::mem::replace(&mut self.judged, true)
     }
 }
@@ -173,6 +172,11 @@ impl ControllerState {
     }
 
     /// The same, to change it.
+    pub(super) fn known_resource(&mut self, key: &ResourceKey) -> Option<&mut ResourceState> {
+        self.resources.get_mut(key)
+    }
+
+    /// The same, with an entry where there was none.
     pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceState {
         self.resources.entry(key.clone()).or_default()
     }

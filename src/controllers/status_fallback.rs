@@ -55,7 +55,7 @@ impl Fallback for VidraTargetStatus {
 }
 
 /// The status that was reported last: that on the object, or the remembered whole if only one without lists was taken.
-pub(super) fn told<S: Fallback>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
+pub(super) fn last_written<S: Fallback>(hub: &Hub, key: &Key, stands: Option<&S>) -> Option<S> {
     let state = hub.state.lock();
     let whole = state
         .of(key)

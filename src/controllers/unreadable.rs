@@ -2,7 +2,7 @@
 //! is advised to do without it.
 
 /// The words for an object, by its kind and name.
-pub(super) fn told(what: &str) -> String {
+pub(super) fn message(what: &str) -> String {
     format!(
         "this vidra-hub cannot read {what}, which is there: nothing is written and nothing is deleted for it. Run the vidra-hub that wrote it, or repair it by hand"
     )

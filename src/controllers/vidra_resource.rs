@@ -55,7 +55,7 @@ use self::{
 };
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY, after_hub_error,
-    write_refusal::{ends_well, refusal},
+    write_refusal::{forget_failures, refusal},
 };
 use crate::{
     base::error::CallError,
@@ -85,7 +85,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let verdict = run(ctx).await;
     hub.state.lock().resource_mut(key).tried = Some(arrivals);
     match verdict {
-        Ok(Verdict::Done(_)) if !ends_well(hub, &ctx.queue_key()) => Verdict::Retry(RETRY_MOST),
+        Ok(Verdict::Done(_)) if !forget_failures(hub, &ctx.queue_key()) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,
         Err(error) => tell_failure(ctx, &error).await,
     }

@@ -69,7 +69,7 @@ use super::{
     Hub, RETRY_MOST, after_hub_error,
     intent::{Intent, confirm},
     status_throttle::News,
-    write_refusal::ends_well,
+    write_refusal::forget_failures,
 };
 use crate::{
     base::error::{CallError, Class},
@@ -97,7 +97,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
     };
     let ctx = &Context { hub, key, target: &target };
     match run(ctx).await {
-        Ok(requeue) if ends_well(hub, &Key::Target(key.clone())) => {
+        Ok(requeue) if forget_failures(hub, &Key::Target(key.clone())) => {
             note_refused(ctx, None);
             ctx.verdict(requeue)
         }
@@ -298,7 +298,7 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallE
     if matches!(held, Delivery::Waiting { .. }) {
         session.later_generations.wait(ctx.key, !delivered);
         // Mostly it is over in a moment, and what would be told need not be made.
-        if !ctx.hub.status_is_due(&Key::Target(ctx.key.clone()), News::Passing) {
+        if !ctx.hub.take_status_turn(&Key::Target(ctx.key.clone()), News::Passing) {
             return Ok(Requeue::OnChange);
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
 }
 
 /// A reconcile has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
-pub(super) fn ends_well(hub: &Hub, key: &Key) -> bool {
+pub(super) fn forget_failures(hub: &Hub, key: &Key) -> bool {
     hub.state.lock().change(key, |state| {
         if state.throttle.take_deferred() && state.failures.0 > 0 {
             return false;

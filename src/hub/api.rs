@@ -162,7 +162,7 @@ impl HubApi {
     pub async fn remove_target(&self, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&key.namespace);
         if let Some(at) = self.let_go(&api, target).await? {
-            self.catalog.removed(Listed::Targets, &key.namespace, &target.name_any(), at);
+            self.catalog.note_removal(Listed::Targets, &key.namespace, &target.name_any(), at);
             self.catalog.drop_target(key, at);
         }
         Ok(())
@@ -277,7 +277,7 @@ impl HubApi {
                         Some(found) => self.let_go(&api, &found).await?,
                     };
                     if let Some(at) = gone {
-                        self.catalog.removed(Listed::Inventories, &key.namespace, name, at);
+                        self.catalog.note_removal(Listed::Inventories, &key.namespace, name, at);
                         self.catalog.drop_inventory(key, name, at);
                     }
                 }

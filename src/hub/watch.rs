@@ -229,17 +229,17 @@ where
                 restored()
             }
             News::Complete(version) => {
-                catalog.listed(kind, within, &seen, version);
+                catalog.end_list(kind, within, &seen, version);
                 seen.clear();
                 lists = false;
                 scope.done(to);
             }
             News::Applied(object) => drop(show::<K>(catalog, kind, object, is_anothers)),
             News::Deleted(object) => hide::<K>(catalog, kind, object),
-            News::Reached(version) => catalog.told(kind, within, version),
+            News::Reached(version) => catalog.advance_floor(kind, within, version),
             News::Failed(error) => {
                 if mutants::is(Mutant::DeleteOnFailedList) && lists {
-                    catalog.listed(kind, within, &seen, u64::MAX);
+                    catalog.end_list(kind, within, &seen, u64::MAX);
                     scope.done(to);
                 }
                 tracing::warn!(kind = %K::kind(&()), %error, "a watch of the hub's API failed; the hub begins it again");
@@ -266,14 +266,14 @@ fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
                 read.fold(catalog);
             }
             // Only now: in between nobody takes it for missing.
-            catalog.is_read(kind, &name);
+            catalog.set_readable(kind, &name);
             Some(name)
         }
         Err(_) if mutants::is(Mutant::UnreadGone) => None,
         Err(why) => {
             let glance = Glance::read(object.text).unwrap_or_default();
             let name = (glance.namespace.unwrap_or_default(), glance.name?);
-            if catalog.cannot_read(kind, &name) {
+            if catalog.set_unreadable(kind, &name) {
                 tracing::error!(
                     kind = %K::kind(&()), namespace = %name.0, name = %name.1, why,
                     "the hub cannot read an object and does nothing for it until it can. Did a newer vidra-hub write it?"
@@ -297,7 +297,7 @@ fn hide<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
         Ok(read) => read.drop(catalog, at),
         Err(_) => catalog.drop_named(kind, &name, at),
     }
-    catalog.is_read(kind, &name);
+    catalog.set_readable(kind, &name);
 }
 
 /// One object; why it cannot be read, without a word of it.

@@ -377,7 +377,7 @@ impl Informers {
     }
 
     /// An object was read, or is gone. The targets for which that is news.
-    fn is_read(&self, key: &ObjectKey) -> Vec<TargetKey> {
+    fn set_readable(&self, key: &ObjectKey) -> Vec<TargetKey> {
         let is_news = self.state.lock().unreadable.remove(key);
         if is_news { self.records.wanting(key) } else { Vec::new() }
     }

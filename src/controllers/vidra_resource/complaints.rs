@@ -15,7 +15,7 @@ use super::{
     crd_deletion::crd_problem,
     unreadable::{unread_member, unread_problem},
 };
-use crate::{controllers::health_rules::own_rules, hub::revisions::Parsed};
+use crate::{controllers::own_rules::own_health, hub::revisions::Parsed};
 
 /// The first problem of those that this module looks for.
 pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed, selection: &Selection) -> Option<Problem> {
@@ -28,7 +28,7 @@ pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed, selection: &Select
 
 /// Health rules that cannot be used.
 fn of_health_rules(ctx: &Context<'_>) -> Option<Problem> {
-    let rules = own_rules(ctx.hub, ctx.key)?;
+    let rules = own_health(ctx.hub, ctx.key)?;
     let seen = ctx.resource.status.as_ref().and_then(|status| status.observed_generation);
     // No condition has it, so once a status speaks of this generation it was told.
     if seen != ctx.resource.metadata.generation {

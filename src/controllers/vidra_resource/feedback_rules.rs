@@ -4,7 +4,7 @@ use vidra_api::{VidraResourceStatus, condition::FEEDBACK_INCOMPLETE};
 use vidra_core::{feedback, status::Reason};
 
 use super::context::Context;
-use crate::{controllers::feedback_rules::own_feedback, hub::revisions::Parsed};
+use crate::{controllers::own_rules::own_feedback, hub::revisions::Parsed};
 
 /// The first of it.
 pub(super) fn complaint(ctx: &Context<'_>, revision: &Parsed) -> Option<(Reason, String)> {

@@ -67,7 +67,8 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     let latest = ctx.hub.catalog.resource(ctx.key);
     let resource = latest.as_deref().unwrap_or(ctx.resource);
     let key = ctx.queue_key();
-    let mut status = status_fallback::told(ctx.hub, &key, resource.status.as_ref()).unwrap_or_default();
+    let mut status =
+        status_fallback::last_written(ctx.hub, &key, resource.status.as_ref()).unwrap_or_default();
     let is_noted = |left: &LeftBehind| {
         let same = |known: &LeftBehind| LeftBehind { at: left.at.clone(), ..known.clone() } == *left;
         status.left_behind.iter().any(same)
@@ -75,7 +76,7 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     if left.iter().all(is_noted) {
         return Ok(true);
     }
-    if !ctx.hub.status_is_due(&key, News::Lasting) {
+    if !ctx.hub.take_status_turn(&key, News::Lasting) {
         return Ok(false);
     }
     let message = message(ctx, &left);

@@ -14,10 +14,7 @@ use super::{
     removal_guard::guard_removal,
 };
 use crate::{
-    controllers::{
-        feedback_rules::own_feedback,
-        health_rules::{digest, own_rules},
-    },
+    controllers::own_rules::{own_feedback, own_health},
     hub::revisions::{Parsed, RevisionError},
 };
 
@@ -106,13 +103,13 @@ fn plan_delivery(
     approval: Option<String>,
 ) -> Plan {
     let Observation { selection, targets, .. } = observation;
-    let own_rules = own_rules(ctx.hub, ctx.key).and_then(|own| digest(&own.rules));
+    let health = own_health(ctx.hub, ctx.key).and_then(|own| own.rules.own_digest());
     let feedback = own_feedback(ctx.hub, ctx.key).and_then(|own| own.rules.digest().cloned());
     let place = |(cluster, namespace): (&String, &String)| {
         let target = targets.get(cluster).cloned();
         let before = target.as_deref().map(|target| &target.spec);
         let approved = approval::approval(ctx, (&revision.name, namespace), targets, before);
-        let digests = (own_rules.clone(), feedback.clone());
+        let digests = (health.clone(), feedback.clone());
         let spec = spec(ctx, (cluster, namespace), revision, digests, approved, before);
         Task { cluster: cluster.clone(), goal: Goal::Place { target, spec: Box::new(spec) } }
     };

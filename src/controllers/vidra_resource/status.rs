@@ -83,7 +83,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     let latest = ctx.hub.catalog.resource(ctx.key);
     let resource = latest.as_deref().unwrap_or(ctx.resource);
     let queue_key = ctx.queue_key();
-    let told = status_fallback::told(ctx.hub, &queue_key, resource.status.as_ref());
+    let told = status_fallback::last_written(ctx.hub, &queue_key, resource.status.as_ref());
     let none = VidraResourceStatus::default();
     let before = told.as_ref().unwrap_or(&none);
     let unread = || unread_problem(ctx).inspect(|problem| ctx.say(problem));
@@ -114,7 +114,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
         false if is_passing() => News::Passing,
         false => News::Lasting,
     };
-    if ctx.hub.status_is_due(&queue_key, news) {
+    if ctx.hub.take_status_turn(&queue_key, news) {
         log_ready(Some(&before.conditions), &status.conditions);
         write_status(ctx, resource, status).await?;
     }

@@ -24,12 +24,12 @@ pub(super) fn is_member_unread(ctx: &Context<'_>, cluster: &str) -> bool {
 
 /// The first VidraTarget of it, or else MemberCluster of one, that cannot be read, in words.
 pub(super) fn unread_problem(ctx: &Context<'_>) -> Option<Problem> {
-    let of_target = |cluster: &str| unreadable::told(&format!("VidraTarget {}", ctx.target_key(cluster)));
+    let of_target = |cluster: &str| unreadable::message(&format!("VidraTarget {}", ctx.target_key(cluster)));
     let target = ctx.hub.catalog.unread_targets_of(ctx.key).first().map(|cluster| of_target(cluster));
     let member = || {
         let mut clusters = ctx.hub.catalog.targets_of(ctx.key).into_keys();
         let cluster = clusters.find(|cluster| is_member_unread(ctx, cluster))?;
-        Some(unreadable::told(&format!("MemberCluster {cluster}")))
+        Some(unreadable::message(&format!("MemberCluster {cluster}")))
     };
     Some(too_old(target.or_else(member)?))
 }
@@ -37,7 +37,7 @@ pub(super) fn unread_problem(ctx: &Context<'_>) -> Option<Problem> {
 /// The same of a MemberCluster that is named, and of which there is no target.
 pub(super) fn unread_member(ctx: &Context<'_>, cluster: &str) -> Option<Problem> {
     let is_unread = is_member_unread(ctx, cluster);
-    is_unread.then(|| too_old(unreadable::told(&format!("MemberCluster {cluster}"))))
+    is_unread.then(|| too_old(unreadable::message(&format!("MemberCluster {cluster}"))))
 }
 
 fn too_old(message: String) -> Problem {
@@ -51,7 +51,7 @@ pub(super) fn unread_views(ctx: &Context<'_>) -> Vec<TargetView> {
         state: Some(TargetState::Unknown),
         drift: None,
         reason: Some(Reason::HubTooOld.into()),
-        message: Some(unreadable::told(&format!("VidraTarget {}", ctx.target_key(cluster)))),
+        message: Some(unreadable::message(&format!("VidraTarget {}", ctx.target_key(cluster)))),
         revision: None,
         ready_revision: None,
         since: None,

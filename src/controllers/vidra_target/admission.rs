@@ -47,9 +47,9 @@ pub(super) fn explain(ctx: &Context<'_>, missing: Intent) -> Delivery {
                 "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
             ),
         ),
-        Intent::MemberUnread => (Reason::HubTooOld, unreadable::told(&format!("MemberCluster {cluster}"))),
+        Intent::MemberUnread => (Reason::HubTooOld, unreadable::message(&format!("MemberCluster {cluster}"))),
         Intent::ResourceUnread => {
-            (Reason::HubTooOld, unreadable::told(&format!("VidraResource {namespace}/{resource}")))
+            (Reason::HubTooOld, unreadable::message(&format!("VidraResource {namespace}/{resource}")))
         }
         _ => (
             Reason::ResourceMissing,

@@ -6,18 +6,16 @@ use vidra_api::{Feedback, VidraTargetStatus};
 use vidra_core::{feedback::Rules, object::ObjectKey, owner::Owner};
 
 use super::context::Context;
-use crate::{controllers::feedback_rules::own_feedback, member::session::Session};
+use crate::{
+    controllers::own_rules::{delivered, own_feedback},
+    member::session::Session,
+};
 
-/// The rules that the target goes by: those of which its spec has the digest.
+/// The rules that the target goes by.
 pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<Rules> {
     let wanted = ctx.target.spec.status_feedback.as_ref();
     let now = own_feedback(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
-    if now.digest() == wanted {
-        return now;
-    }
-    // What is declared now has not reached it, or is held: it goes by what it went by.
-    let before = session.records.feedback_rules(&owner.hash);
-    if before.digest() == wanted { before } else { now }
+    delivered(now, session.records.feedback_rules(&owner.hash), |rules| rules.digest() == wanted)
 }
 
 /// What came back; `None`: nobody has looked. `before`: what the status says now, which stands until all is read.

@@ -120,7 +120,7 @@ pub(super) async fn finish(
         if corrected.is_empty() {
             let late_in = published?;
             let asked = execution.requeue.or_else(|| asks_again(effects));
-            return Ok(asked.unwrap_or_else(|| Requeue::told(ctx.interval(), late_in)));
+            return Ok(asked.unwrap_or_else(|| Requeue::at_interval(ctx.interval(), late_in)));
         }
         let written = current_inventory(ctx, &scope.wants);
         execution = Execution::of(execution.inventory);

@@ -9,7 +9,7 @@ use vidra_core::{health::rules::Rules, owner::Owner};
 
 use super::{context::Context, visibility::needs};
 use crate::{
-    controllers::health_rules::{digest, own_rules},
+    controllers::own_rules::{delivered, own_health},
     desired::Desired,
     member::{kind_facts, session::Session, token::Token},
     workqueue::Key,
@@ -31,15 +31,11 @@ pub(super) fn hand_to(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) {
     session.records.judge_by(owner, rules(ctx, session, owner));
 }
 
-/// The rules that the target is to be judged by: those of which its spec has the digest.
+/// The rules that the target is to be judged by.
 fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> {
-    let now = own_rules(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
-    if digest(&now) == ctx.target.spec.health_rules {
-        return now;
-    }
-    // What is declared now has not reached it, or is held: it is judged as it was.
-    let before = session.records.own_rules(owner);
-    if digest(&before) == ctx.target.spec.health_rules { before } else { now }
+    let wanted = ctx.target.spec.health_rules.as_ref();
+    let now = own_health(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
+    delivered(now, session.records.own_rules(owner), |rules| rules.own_digest().as_ref() == wanted)
 }
 
 /// Has the objects listed that the target's own rules have not judged, or of which what it asks back was not read, by its

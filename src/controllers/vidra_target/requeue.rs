@@ -20,7 +20,7 @@ pub(super) enum Requeue {
 
 impl Requeue {
     /// Of what a status tells: after the interval, or when its delivery is late, which nothing else tells.
-    pub(super) fn told(interval: Duration, late_in: Option<Duration>) -> Self {
+    pub(super) fn at_interval(interval: Duration, late_in: Option<Duration>) -> Self {
         Self::After(late_in.map_or(interval, |left| left.min(interval)))
     }
 }

@@ -84,7 +84,7 @@ pub(super) async fn publish(
     // The newest: an answer may have been folded since the reconcile began.
     let target = ctx.hub.catalog.target(ctx.key);
     let target = target.as_deref().unwrap_or(ctx.target);
-    let told = status_fallback::told(ctx.hub, &queue_key, target.status.as_ref());
+    let told = status_fallback::last_written(ctx.hub, &queue_key, target.status.as_ref());
     let none = VidraTargetStatus::default();
     let before = told.as_ref().unwrap_or(&none);
     let facts = facts(ctx, status, (desired, session), inventory, before);
@@ -101,7 +101,7 @@ pub(super) async fn publish(
         true => News::Nothing,
         false => news(before, &status, rules_are_news, || ctx.hub.queue.arrivals(&queue_key) > 0),
     };
-    let is_due = ctx.hub.status_is_due(&queue_key, news);
+    let is_due = ctx.hub.take_status_turn(&queue_key, news);
     // It is written later with all that changes until then; and where no event is followed values wake nobody. Those that
     // seem to rest wake whoever would tell so.
     if !matches!(news, News::Nothing | News::Rested) && !is_due || !ctx.follows_events() {
@@ -147,7 +147,7 @@ fn news(
 pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
     let nothing = InventoryChange::default();
     let late_in = publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await?;
-    Ok(Requeue::told(ctx.interval(), late_in))
+    Ok(Requeue::at_interval(ctx.interval(), late_in))
 }
 
 /// What the status is made from. `before`: what it says now.

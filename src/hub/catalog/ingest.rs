@@ -265,10 +265,10 @@ impl Catalog {
     }
 
     /// Ends a list of all namespaces, or of one, as of this version: what it did not show is gone.
-    pub fn listed(&self, kind: Listed, within: Option<&str>, seen: &BTreeSet<(String, String)>, at: u64) {
+    pub fn end_list(&self, kind: Listed, within: Option<&str>, seen: &BTreeSet<(String, String)>, at: u64) {
         // Before anything is looked at: the answer of a call that is older than the list, and comes while what is gone is
         // dropped, is no news.
-        self.told(kind, within, at);
+        self.advance_floor(kind, within, at);
         let contents = self.contents.read();
         let unseen = |namespace: &str, name: &str| {
             within.is_none_or(|within| within == namespace)
@@ -317,11 +317,11 @@ impl Catalog {
                 gone.iter().for_each(|(namespace, name)| self.drop_registration(namespace, name, at));
             }
         }
-        self.are_gone(kind, unseen);
+        self.forget_unreadable(kind, unseen);
     }
 
     /// This object is there and cannot be read: who went by it looks again. Returns whether that is news.
-    pub fn cannot_read(&self, kind: Listed, (namespace, name): &(String, String)) -> bool {
+    pub fn set_unreadable(&self, kind: Listed, (namespace, name): &(String, String)) -> bool {
         let place = (kind, namespace.clone(), name.clone());
         let is_news = self.contents.write().unread.insert(place.clone());
         if is_news {
@@ -331,7 +331,7 @@ impl Catalog {
     }
 
     /// This object was read, and is folded, or is gone: who waited for that looks again.
-    pub fn is_read(&self, kind: Listed, (namespace, name): &(String, String)) {
+    pub fn set_readable(&self, kind: Listed, (namespace, name): &(String, String)) {
         if self.contents.read().unread.is_empty() {
             return;
         }
@@ -342,7 +342,7 @@ impl Catalog {
     }
 
     /// The same of those that a list did not show.
-    fn are_gone(&self, kind: Listed, is_unseen: impl Fn(&str, &str) -> bool) {
+    fn forget_unreadable(&self, kind: Listed, is_unseen: impl Fn(&str, &str) -> bool) {
         let stays = |(of, namespace, name): &Place| *of != kind || !is_unseen(namespace, name);
         let gone = self.contents.write().unread.retain(stays);
         gone.iter().for_each(|place| self.wake_for(place));
@@ -375,12 +375,12 @@ impl Catalog {
     }
 
     /// The watch of a kind, in one namespace or in all, has told everything up to this version.
-    pub fn told(&self, kind: Listed, within: Option<&str>, version: u64) {
+    pub fn advance_floor(&self, kind: Listed, within: Option<&str>, version: u64) {
         self.contents.write().floors.tell(kind, within, version);
     }
 
     /// The hub removed an object itself, which had this version then.
-    pub fn removed(&self, kind: Listed, namespace: &str, name: &str, version: u64) {
+    pub fn note_removal(&self, kind: Listed, namespace: &str, name: &str, version: u64) {
         self.contents.write().floors.remove((kind, namespace.to_owned(), name.to_owned()), version);
     }
 

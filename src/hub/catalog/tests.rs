@@ -56,18 +56,18 @@ fn nothing_is_kept_of_what_was_folded_and_dropped() {
             "resourceVersion": version.to_string(), "labels": {"vidra.dev/member-cluster": cluster}}}));
         catalog.fold_registration(secret.into(), Via::Watch);
         let unreadable = ("team".to_owned(), name.clone());
-        catalog.cannot_read(Listed::Resources, &unreadable);
-        catalog.is_read(Listed::Resources, &unreadable);
+        catalog.set_unreadable(Listed::Resources, &unreadable);
+        catalog.set_readable(Listed::Resources, &unreadable);
         let kept = catalog.entries().into_iter().filter(|(_, size)| *size == 1);
         assert_eq!(kept.count(), 7, "{:?}", catalog.entries());
 
         let gone = version + 1;
-        catalog.removed(Listed::Targets, "team", &key.target_name(), version);
+        catalog.note_removal(Listed::Targets, "team", &key.target_name(), version);
         catalog.drop_target(&key, gone);
         catalog.drop_inventory(&key, &chunk, gone);
         catalog.drop_member(&cluster, gone);
         catalog.drop_registration("vidra-system", &cluster, gone);
-        catalog.told(Listed::Targets, None, gone);
+        catalog.advance_floor(Listed::Targets, None, gone);
         assert_eq!(catalog.entries(), nothing, "{number}");
     }
 }
@@ -76,7 +76,7 @@ fn nothing_is_kept_of_what_was_folded_and_dropped() {
 fn a_part_that_cannot_be_read_is_found_beside_those_of_resources_with_longer_names() {
     let catalog = catalog();
     for name in ["shop.berlin.0.0", "shop.berlin.1", "shop.berliner.0"] {
-        catalog.cannot_read(Listed::Inventories, &("team".to_owned(), name.to_owned()));
+        catalog.set_unreadable(Listed::Inventories, &("team".to_owned(), name.to_owned()));
     }
     let unread =
         |resource: &str, cluster: &str| catalog.unread_inventory(&TargetKey::new("team", resource, cluster));

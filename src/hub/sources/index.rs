@@ -202,7 +202,7 @@ impl SourceIndex {
     }
 
     /// A list has ended, and showed these names: the other sources are not there.
-    pub fn listed(&self, scope: &Scope, names: &BTreeSet<String>) {
+    pub fn end_list(&self, scope: &Scope, names: &BTreeSet<String>) {
         let mut inner = self.inner.write();
         inner.listed.insert(scope.clone());
         let first = SourceKey { scope: scope.clone(), name: String::new() };

@@ -92,7 +92,7 @@ async fn follow_kind<K: Resource<DynamicType = ()>>(
         }
         News::Listed(object) => listed.extend(noticed(object, true)),
         News::Complete(_) => {
-            index.listed(scope, &listed);
+            index.end_list(scope, &listed);
             listed.clear();
         }
         News::Applied(object) => drop(noticed(object, true)),

@@ -47,7 +47,7 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
     let mut seen = BTreeSet::new();
     for object in [text(&newer), Object { text: &known, is_cut: true }] {
         seen.extend(show::<VidraInventory>(&catalog, kind, object, |_| false));
-        catalog.listed(kind, None, &seen, 9);
+        catalog.end_list(kind, None, &seen, 9);
         assert_eq!(catalog.inventory(&key).len(), 1, "what was known holds");
         assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.0"));
     }
@@ -67,7 +67,7 @@ fn one_that_is_not_listed_any_more_is_not_named_any_more() {
         false
     });
     assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.3"));
-    catalog.listed(kind, None, &BTreeSet::new(), 9);
+    catalog.end_list(kind, None, &BTreeSet::new(), 9);
     assert_eq!(catalog.unread_inventory(&key), None);
 }
 

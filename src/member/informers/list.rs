@@ -45,6 +45,8 @@ pub(super) struct Listing<'a> {
     pub(super) woken: BTreeSet<TargetKey>,
     /// See [`BEYOND_MAX`].
     beyond: usize,
+    /// Something was shown.
+    answered: bool,
 }
 
 impl<'a> Listing<'a> {
@@ -65,6 +67,7 @@ impl<'a> Listing<'a> {
             broken: BTreeMap::new(),
             woken: BTreeSet::new(),
             beyond: 0,
+            answered: false,
         }
     }
 
@@ -92,6 +95,9 @@ impl<'a> Listing<'a> {
     }
 
     fn take(&mut self, text: &str, is_cut: bool, name: &(dyn Fn(&Broken) + Send + Sync)) {
+        if !std::mem::replace(&mut self.answered, true) {
+            self.doubt();
+        }
         let records = &self.informers.records;
         match self.reader.listed(text, is_cut) {
             Item::Object(key, live) => {
@@ -114,10 +120,17 @@ impl<'a> Listing<'a> {
         }
     }
 
+    /// While no watch is open, no connection breaks when another cluster comes to be there: what a list shows counts for
+    /// nothing before who answers is asked after it.
+    fn doubt(&self) {
+        self.informers.doubt.raise();
+    }
+
     /// All was shown, at this version: what was not is gone. Returns whom it tells something.
     pub(super) fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
+        self.doubt();
         let (gvk, namespace, of) = (&self.place.gvk, &self.place.namespace, (self.mark, version));
-        self.woken.extend(self.informers.records.listed(gvk, namespace, &self.seen, of));
+        self.woken.extend(self.informers.records.end_list(gvk, namespace, &self.seen, of));
         self.woken.extend(self.informers.set_unreadable(self.place, self.broken));
         self.woken
     }

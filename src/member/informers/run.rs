@@ -82,8 +82,6 @@ pub(super) struct Course {
     lists: Pauses,
     /// Since when no watch could be opened.
     unopened: Option<Instant>,
-    /// All was listed before: who answers was asked for that list, and another cluster may be there for the next one.
-    listed: bool,
 }
 
 impl Course {
@@ -100,7 +98,6 @@ impl Course {
             floods: Pauses::default(),
             lists: Pauses::default(),
             unopened: None,
-            listed: false,
         }
     }
 }
@@ -136,15 +133,10 @@ impl Run {
                 self.set_state(State::Failing(rest.error.message));
                 sleep_until(rest.until).await;
             }
-            // While no watch is open no connection breaks when another cluster comes to be there: what it lists says nothing.
-            if course.listed {
-                self.registry.doubt.raise();
-            }
             // What is not done all the time is on the heap while it is: there are many informers, and they watch.
             let blind = match Box::pin(self.list_in_time(&mut course)).await {
                 Ok(version) => {
                     // How long it goes well is not how long the list took.
-                    course.listed = true;
                     course.lists.begin();
                     course.pauses.begin();
                     if !course.down && !course.closed {
@@ -193,7 +185,11 @@ impl Run {
             // It may have waited for long until it was opened.
             let began = Instant::now();
             let ended = match opened {
-                Ok(lines) => self.session(course, &mut version, lines).await,
+                Ok(lines) => {
+                    // While none was open, no connection broke when another cluster came to be there.
+                    self.registry.doubt.raise();
+                    self.session(course, &mut version, lines).await
+                }
                 Err(error) => Ended::Broken(error),
             };
             match ended {
@@ -402,18 +398,18 @@ impl Run {
                     woken.into_iter().partition(|target| registry.records.is_stray_of(target, &key));
                 registry.notify(woken);
                 registry.notify_later(strays);
-                registry.notify(registry.is_read(&key));
+                registry.notify(registry.set_readable(&key));
             }
             Line::Known(key, version) => {
                 reach(&version);
                 verification.touch(&key);
-                registry.notify(registry.is_read(&key));
+                registry.notify(registry.set_readable(&key));
             }
             Line::Deleted(Item::Object(key, live)) => {
                 reach(live.resource_version());
                 verification.touch(&key);
                 registry.notify(registry.records.fold_gone(&key, live.uid(), live.resource_version()));
-                registry.notify(registry.is_read(&key));
+                registry.notify(registry.set_readable(&key));
             }
             Line::Applied(Item::Broken(one)) => {
                 reach(&one.version);
@@ -429,7 +425,7 @@ impl Run {
                 if let Some(key) = one.key {
                     verification.touch(&key);
                     registry.notify(registry.records.fold_gone(&key, &one.uid, &one.version));
-                    registry.notify(registry.is_read(&key));
+                    registry.notify(registry.set_readable(&key));
                 }
             }
             Line::Bookmark(reached) => reach(&reached),

@@ -353,7 +353,7 @@ async fn objects_that_cannot_be_read_hide_no_other_and_are_named() {
     let unread = informers.unread(keys.iter());
     assert_eq!(unread.keys().collect::<Vec<_>>(), [&keys[1]]);
     // It is read, or gone.
-    informers.is_read(&keys[1]);
+    informers.set_readable(&keys[1]);
     assert!(informers.unread(keys.iter()).is_empty());
 }
 

@@ -142,7 +142,7 @@ impl Records {
     /// Ends a list of one kind (in one namespace, unless empty) that began at `mark` and has this resourceVersion (0: that
     /// is no number): what was not listed is gone, unless it was folded since in a newer version. That goes for the answers of
     /// calls too, whether they came while it was read or are still to come: no watch tells of what is older than the list.
-    pub fn listed(
+    pub fn end_list(
         &self,
         gvk: &Gvk,
         namespace: &str,

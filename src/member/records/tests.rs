@@ -127,7 +127,7 @@ fn what_a_watch_told_during_a_call_outlasts_a_list_of_before_that_does_not_show_
         let mark = records.mark();
         records.begin_call(&key());
         records.fold(&gvk(), live(20, "slow", true), Source::Watch);
-        records.listed(&gvk(), "", &BTreeSet::new(), (mark, list));
+        records.end_list(&gvk(), "", &BTreeSet::new(), (mark, list));
         records.fold(&gvk(), live(10, "fast", true), Source::Answer(&owner()));
         records.end_call(&key());
         assert_eq!(records.version(&key()), known, "a list of version {list}");
@@ -244,12 +244,12 @@ fn a_list_drops_what_it_does_not_show_but_not_what_was_written_since_it_began() 
     let records = applied();
     let before = records.mark();
     assert_eq!(
-        records.listed(&gvk(), "", &BTreeSet::new(), (before - 1, 0)),
+        records.end_list(&gvk(), "", &BTreeSet::new(), (before - 1, 0)),
         [],
         "written after the list began"
     );
-    assert_eq!(records.listed(&gvk(), "elsewhere", &BTreeSet::new(), (before, 0)), [], "another namespace");
-    assert_eq!(records.listed(&gvk(), "", &BTreeSet::new(), (before, 0)), [target()]);
+    assert_eq!(records.end_list(&gvk(), "elsewhere", &BTreeSet::new(), (before, 0)), [], "another namespace");
+    assert_eq!(records.end_list(&gvk(), "", &BTreeSet::new(), (before, 0)), [target()]);
     assert!(records.is_empty());
 }
 
@@ -300,7 +300,7 @@ fn an_answer_of_an_object_that_a_later_list_does_not_show_makes_no_ghost() {
         let records = records();
         records.begin_call(&key());
         // Made at this version, deleted by somebody; the list of version 12 is there before the answer.
-        records.listed(&gvk(), "", &nothing, (records.mark(), 12));
+        records.end_list(&gvk(), "", &nothing, (records.mark(), 12));
         records.fold(&gvk(), live(answered, "fast", true), Source::Answer(&owner()));
         let woken = records.end_call(&key());
         assert_eq!(records.view(&owner(), &key(), &desired()).is_some(), is_there, "{answered}");
@@ -312,7 +312,7 @@ fn an_answer_of_an_object_that_a_later_list_does_not_show_makes_no_ghost() {
         records.begin_call(&key());
         records.fold(&gvk(), live(answered, "fast", true), Source::Answer(&owner()));
         records.end_call(&key());
-        let woken = records.listed(&gvk(), "", &nothing, (mark, 12));
+        let woken = records.end_list(&gvk(), "", &nothing, (mark, 12));
         assert_eq!(
             records.view(&owner(), &key(), &desired()).is_some(),
             is_there,

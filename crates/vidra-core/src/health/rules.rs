@@ -180,6 +180,11 @@ impl Rules {
         short(&self.digest)
     }
 
+    /// The same as a VidraTarget's spec has it; `None`: there is none.
+    pub fn own_digest(&self) -> Option<String> {
+        (!self.is_empty()).then(|| self.digest())
+    }
+
     /// What rules are about that these have and those `before` have not, that these lack, or that say something else here.
     pub fn changed_from<'r>(&'r self, before: &'r Rules) -> BTreeSet<&'r Scope> {
         let other = |from: &'r Rules, than: &'r Rules| {

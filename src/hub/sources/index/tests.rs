@@ -87,7 +87,7 @@ async fn nothing_is_unchanged_before_a_list_has_shown_every_source_as_it_was_rea
     index.noticed(&source("a"), Some(version(1)));
     index.noticed(&source("b"), Some(version(2)));
     assert_eq!(index.unchanged(&one, &at(1)), None);
-    index.listed(&scope(), &["a".to_owned(), "b".to_owned()].into());
+    index.end_list(&scope(), &["a".to_owned(), "b".to_owned()].into());
     assert_eq!((index.follows(&one), index.unchanged(&one, &at(1))), (true, Some("00ff".into())));
     assert_eq!(index.unchanged(&one, &at(2)), None, "another generation");
     let another = VidraResource { metadata: kube::api::ObjectMeta { uid: None, ..at(1).metadata }, ..at(1) };
@@ -96,7 +96,7 @@ async fn nothing_is_unchanged_before_a_list_has_shown_every_source_as_it_was_rea
 
     // A list that does not show a source says that it is gone.
     index.listing(&scope());
-    index.listed(&scope(), &["a".to_owned()].into());
+    index.end_list(&scope(), &["a".to_owned()].into());
     assert_eq!(index.unchanged(&one, &at(1)), None);
     assert_eq!(woken(&queue).await.len(), 1);
 }
@@ -105,7 +105,7 @@ async fn nothing_is_unchanged_before_a_list_has_shown_every_source_as_it_was_rea
 async fn a_source_that_comes_into_use_later_is_known_by_its_reading() {
     let (queue, index) = index();
     index.declare(&user("one"), &reads(&["a"]));
-    index.listed(&scope(), &["a".to_owned()].into());
+    index.end_list(&scope(), &["a".to_owned()].into());
     let two = user("two");
     index.declare(&two, &reads(&["late"]));
     index.remember(&two, reading(&[9]));

@@ -127,7 +127,7 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
     assert_eq!(told(&records), plan::Vanished { applied: hash, told: true, hidden: false });
     assert_eq!(found(&records), Some((ChangeKind::Missing, vec![])));
     // A list shows nothing new of it.
-    records.listed(&gvk(), "", &BTreeSet::new(), (records.mark(), 0));
+    records.end_list(&gvk(), "", &BTreeSet::new(), (records.mark(), 0));
     assert!(told(&records).told);
     records.ask_again();
     assert!(!told(&records).told, "contact was lost");
