@@ -433,15 +433,16 @@ impl Index {
         all
     }
 
-    /// Whether it is called failed by now, and its target was Ready before.
-    fn may_recover(&self, resource: &str, key: &Key) -> bool {
+    /// Whether it was called failed at an instant since then, and its target was Ready before.
+    fn may_recover(&self, resource: &str, key: &Key, then: Instant) -> bool {
         if key[1] != health::GROUP || !self.was_ready(resource, &key[0]) {
             return false;
         }
         let [own, fleet] = self.declared.rules_since(resource, before(health::RULES_LAG));
         let all = || own.iter().flat_map(|own| fleet.iter().map(move |fleet| (own, fleet)));
-        self.live(key)
-            .is_some_and(|live| all().any(|(own, fleet)| health::told(&live, own, fleet) == Told::Failed))
+        self.was_ever(key, then, |live| {
+            all().any(|(own, fleet)| health::told(live, own, fleet) == Told::Failed)
+        })
     }
 
     /// Whether the status of what works to its conditions is not from before a change of the hub's.
@@ -500,12 +501,13 @@ impl Index {
         if !doc.is_kept() {
             return self.was_there(key, doc);
         }
-        let then = match self.may_recover(resource, key) {
+        let then = match self.may_recover(resource, key, then) {
             // With a new process the time begins again.
-            true if self.works_since.is_some_and(|since| since > before(health::RECOVERS)) => {
+            true if self.works_since.is_none_or(|since| since > before(health::RECOVERS)) => {
                 self.began.unwrap_or(then)
             }
-            true => then.min(before(health::RECOVERS)),
+            // At each instant since then it goes by what was so for as long.
+            true => then.checked_sub(health::RECOVERS).unwrap_or(then),
             false => then,
         };
         self.was_ever(key, then, |live| {

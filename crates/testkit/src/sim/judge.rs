@@ -268,8 +268,13 @@ impl Judge {
                 self.cloud_from(last, now, LOOKS_WITHIN);
             }
             self.last = Some((call.user.clone(), now));
-            let since = *self.at_work.get_or_insert(now);
-            self.index.works_since = Some(since);
+            if self.at_work.is_none() {
+                (self.at_work, self.index.works_since) = (Some(now), None);
+            }
+            // Until it has read its own cluster it asks no member, which may take long.
+            if &*call.cluster != HUB {
+                self.index.works_since.get_or_insert(now);
+            }
         }
         // A MemberCluster's is not held back.
         let is_status = call.subresource == "status" && call.resource != "memberclusters";
