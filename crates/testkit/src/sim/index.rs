@@ -456,11 +456,12 @@ impl Index {
         Standing { well: is_over || was_ready, late: ago < health::CATCHES_UP.1 }
     }
 
-    /// Has the target said Ready of the revision that it is to have?
+    /// Has the target said Ready of the revision that it is to have, or does it say so of another still?
     fn was_ready(&self, resource: &str, member: &str) -> bool {
         let name = vidra_api::names::target_name(resource, member);
-        let target = self.targets.get(&name);
-        target.is_some_and(|target| self.were_ready.contains(&(name, target.revision.clone())))
+        let Some(target) = self.targets.get(&name) else { return false };
+        let says = target.ready.as_ref().is_some_and(|claim| claim.revision != target.revision);
+        says || self.were_ready.contains(&(name, target.revision.clone()))
     }
 
     fn age(&self, live: &Value, now: Instant) -> Duration {
