@@ -36,7 +36,7 @@ const CORRECTIONS_MAX: usize = 20;
 pub struct ControllerState {
     keys: BTreeMap<Key, KeyState>,
     value_turns: ValueTurns,
-    targets: BTreeMap<TargetKey, TargetState>,
+    targets: BTreeMap<TargetKey, TargetMemory>,
     resources: BTreeMap<ResourceKey, ResourceState>,
     members: BTreeMap<String, MemberState>,
     /// Since when this process counts time.
@@ -56,7 +56,7 @@ pub(super) struct KeyState {
 
 /// What is remembered of a VidraTarget.
 #[derive(Default, PartialEq)]
-pub(super) struct TargetState {
+pub(super) struct TargetMemory {
     /// How many repairs no status tells yet.
     pub(super) corrections: i64,
     /// The newest of them.
@@ -83,6 +83,22 @@ pub(super) struct TargetState {
     pub(super) judged: Option<Instant>,
     /// The hub's API refuses writes for it, and how that is told.
     pub(super) refused: Option<String>,
+    /// A person has asked that it is looked at.
+    look: Look,
+    /// Its status is to say something else than it does, and waits for its distance to the one before.
+    pub(super) status_waits: bool,
+}
+
+/// How far a look is that a person has asked for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Look {
+    /// None was asked for, or its status tells what came of it.
+    #[default]
+    Over,
+    /// No reconcile has begun since.
+    Asked,
+    /// A reconcile has begun since.
+    Begun,
 }
 
 /// What is remembered of a VidraResource.
@@ -98,6 +114,8 @@ pub(super) struct ResourceState {
     pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.
     pub(super) tried: Option<u64>,
+    /// The request to reconcile that its targets have been told of last.
+    pub(super) request: Option<String>,
 }
 
 /// What is remembered of a MemberCluster.
@@ -118,7 +136,28 @@ impl MemberState {
     }
 }
 
-impl TargetState {
+impl TargetMemory {
+    /// A reconcile begins.
+    pub(super) fn begin_look(&mut self) {
+        if self.look == Look::Asked {
+            self.look = Look::Begun;
+        }
+    }
+
+    /// It has ended, and what it found is written where that is news. Whether a look ends with it that was asked for.
+    pub(super) fn end_look(&mut self) -> bool {
+        let is_over = self.look == Look::Begun && !self.status_waits;
+        if is_over {
+            self.look = Look::Over;
+        }
+        is_over
+    }
+
+    /// Somebody waits for a look at it.
+    pub(super) fn owes_look(&self) -> bool {
+        self.look != Look::Over
+    }
+
     /// Repairs that the next status tells.
     pub(super) fn note_corrections(&mut self, corrections: &[Change]) {
         self.corrections += corrections.len() as i64;
@@ -153,7 +192,7 @@ impl ControllerState {
     }
 
     /// What is remembered of a VidraTarget, if anything is.
-    pub(super) fn target(&self, key: &TargetKey) -> Option<&TargetState> {
+    pub(super) fn target(&self, key: &TargetKey) -> Option<&TargetMemory> {
         self.targets.get(key)
     }
 
@@ -161,7 +200,7 @@ impl ControllerState {
     pub(super) fn change_target<T>(
         &mut self,
         key: &TargetKey,
-        change: impl FnOnce(&mut TargetState) -> T,
+        change: impl FnOnce(&mut TargetMemory) -> T,
     ) -> T {
         change_entry(&mut self.targets, key, change)
     }
@@ -230,7 +269,10 @@ impl ControllerState {
     /// A person asks that repairs which wait for somebody to stop undoing them are tried at once; and a status that was
     /// not taken whole is tried once more.
     pub(super) fn ask_again(&mut self, key: &TargetKey, word: &str) {
-        self.change_target(key, |state| state.contentions.ask(word));
+        self.change_target(key, |state| {
+            state.look = Look::Asked;
+            state.contentions.ask(word);
+        });
         self.change(&Key::Target(key.clone()), |state| state.whole = Whole::default());
     }
 
@@ -258,7 +300,7 @@ impl ControllerState {
     /// How many entries there are, for tests.
     pub(super) fn entries(&self) -> [(&'static str, usize); 15] {
         let targets =
-            |has: fn(&TargetState) -> bool| self.targets.values().filter(|state| has(state)).count();
+            |has: fn(&TargetMemory) -> bool| self.targets.values().filter(|state| has(state)).count();
         [
             ("keys with a status, failures or approvals", self.keys.len()),
             ("corrections", targets(|state| state.corrections > 0)),

@@ -37,7 +37,10 @@ use vidra_api::{
     labels::{FINALIZER, RECONCILE_REQUESTED_AT},
     resource::REQUEST_MAX,
 };
-use vidra_core::status::{Problem, Reason};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::{Problem, Reason},
+};
 
 pub(super) use self::{revision::KeptRevision, revision_gc::RevisionUse};
 
@@ -55,6 +58,7 @@ use self::{
 };
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY, after_hub_error,
+    state::TargetMemory,
     write_refusal::{forget_failures, refusal},
 };
 use crate::{
@@ -238,16 +242,21 @@ async fn mark(ctx: &Context<'_>) -> Result<bool, CallError> {
     }))
 }
 
-/// A request to reconcile now, by annotation: every target looks again.
+/// A request to reconcile now, by annotation: every target looks again. Returns the last request that is handled: all targets
+/// have looked since, and their statuses tell what they found.
 fn honour_request(ctx: &Context<'_>) -> Option<String> {
     let asked = vidra_api::clip(ctx.resource.annotations().get(RECONCILE_REQUESTED_AT)?, REQUEST_MAX);
-    let handled = ctx.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.as_ref());
-    if handled != Some(&asked) {
-        for cluster in ctx.targets().keys() {
+    let handled = ctx.resource.status.as_ref().and_then(|status| status.last_handled_reconcile_at.clone());
+    let targets = ctx.targets();
+    let mut state = ctx.hub.state.lock();
+    if handled.as_ref() != Some(&asked) && state.resource_mut(ctx.key).request.as_ref() != Some(&asked) {
+        state.resource_mut(ctx.key).request = Some(asked.clone());
+        for cluster in targets.keys() {
             let key = ctx.target_key(cluster);
-            ctx.hub.state.lock().ask_again(&key, &asked);
+            state.ask_again(&key, &asked);
             ctx.hub.queue.add(Key::Target(key), Priority::User);
         }
     }
-    Some(asked)
+    let owes = |cluster: &String| state.target(&ctx.target_key(cluster)).is_some_and(TargetMemory::owes_look);
+    if targets.keys().any(owes) && !mutants::is(Mutant::RequestHandledAtOnce) { handled } else { Some(asked) }
 }

@@ -68,6 +68,7 @@ pub(super) use self::{cause::Causes, handover::Undeclared, inventory_recovery::m
 use super::{
     Hub, RETRY_MOST, after_hub_error,
     intent::{Intent, confirm},
+    state::TargetMemory,
     status_throttle::News,
     write_refusal::forget_failures,
 };
@@ -76,7 +77,7 @@ use crate::{
     desired::Desired,
     hub::catalog::Lack,
     member::{claims::Claim, session::Session},
-    workqueue::{Key, TargetKey, Verdict},
+    workqueue::{Key, Priority, TargetKey, Verdict},
 };
 
 /// One reconcile.
@@ -96,7 +97,12 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
         }
     };
     let ctx = &Context { hub, key, target: &target };
-    match run(ctx).await {
+    hub.state.lock().change_target(key, TargetMemory::begin_look);
+    let ended = run(ctx).await;
+    if ended.is_ok() && hub.state.lock().change_target(key, TargetMemory::end_look) {
+        hub.queue.add(Key::Resource(key.resource_key()), Priority::User);
+    }
+    match ended {
         Ok(requeue) if forget_failures(hub, &Key::Target(key.clone())) => {
             note_refused(ctx, None);
             ctx.verdict(requeue)

@@ -53,3 +53,32 @@ fn a_resource_without_events_waits_for_its_interval_and_the_one_beside_it_does_n
         world.end().await;
     });
 }
+
+/// A pipeline that asks for a look goes by what stands there when the look is handled.
+#[test]
+fn a_request_to_look_is_handled_when_the_targets_tell_what_they_found() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let reconcile = json!({"onEvents": false, "interval": "1h"});
+        let spec = json!({"targets": [{"clusterSelector": {}}], "reconcile": reconcile, "drift": {"policy": "Report"}});
+        world.deliver_with("deaf", &config_map("deaf", "one"), spec).await;
+        world.ready("deaf").await;
+        deliver(&world, "alert", json!({"interval": "1h"})).await;
+        let alice = world.alice("berlin").await;
+        let (deaf, alert) = (At::config_map(&world.ns, "deaf"), At::config_map(&world.ns, "alert"));
+        for (token, value, drifted) in [("1", "evil", "True"), ("2", "one", "False"), ("3", "worse", "True")]
+        {
+            alice.merge(&deaf, json!({"data": {"key": value}})).await;
+            // When this one is corrected, the hub has seen the other one too.
+            alice.merge(&alert, json!({"data": {"key": token}})).await;
+            alice.when(&alert, "as declared", says("one")).await;
+            world.reconcile_now("deaf", token).await;
+            let is_handled = |resource: &Value| resource["status"]["lastHandledReconcileAt"] == token;
+            let told = world.hub.when(&world.resource_at("deaf"), "handled", is_handled).await;
+            let conditions = told["status"]["conditions"].as_array().into_iter().flatten();
+            let said = conditions.filter(|condition| condition["type"] == "Drifted");
+            assert_eq!(said.map(|said| &said["status"]).collect::<Vec<_>>(), [drifted], "{token}: {told:#}");
+        }
+        world.end().await;
+    });
+}

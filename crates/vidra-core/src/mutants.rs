@@ -138,6 +138,10 @@ pub enum Mutant {
     VitalGoesOn,
     /// Whoever answers after a connection broke is the one that answered before.
     NoDoubt,
+    /// A request to reconcile is handled before its targets have looked.
+    RequestHandledAtOnce,
+    /// A list counts without asking who answered it, and so does a watch that was opened.
+    GapsTrusted,
     /// What is not found is gone, whichever cluster answers.
     AbsenceUnconfirmed,
     /// Whatever is not found, the object that was asked about is gone.
@@ -369,7 +373,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 156] = [
+    pub const GUARDS: [Mutant; 158] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -421,6 +425,8 @@ impl Mutant {
         Mutant::LongDelays,
         Mutant::VitalGoesOn,
         Mutant::NoDoubt,
+        Mutant::GapsTrusted,
+        Mutant::RequestHandledAtOnce,
         Mutant::AbsenceUnconfirmed,
         Mutant::AnyNotFound,
         Mutant::LossUnnoticed,

@@ -95,8 +95,9 @@ impl<'a> Listing<'a> {
     }
 
     fn take(&mut self, text: &str, is_cut: bool, name: &(dyn Fn(&Broken) + Send + Sync)) {
+        // What it shows counts for nothing before who answers is asked after it.
         if !std::mem::replace(&mut self.answered, true) {
-            self.doubt();
+            self.informers.doubt.raise_after_gap();
         }
         let records = &self.informers.records;
         match self.reader.listed(text, is_cut) {
@@ -120,15 +121,9 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// While no watch is open, no connection breaks when another cluster comes to be there: what a list shows counts for
-    /// nothing before who answers is asked after it.
-    fn doubt(&self) {
-        self.informers.doubt.raise();
-    }
-
     /// All was shown, at this version: what was not is gone. Returns whom it tells something.
     pub(super) fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
-        self.doubt();
+        self.informers.doubt.raise_after_gap();
         let (gvk, namespace, of) = (&self.place.gvk, &self.place.namespace, (self.mark, version));
         self.woken.extend(self.informers.records.end_list(gvk, namespace, &self.seen, of));
         self.woken.extend(self.informers.set_unreadable(self.place, self.broken));

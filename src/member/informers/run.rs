@@ -186,8 +186,7 @@ impl Run {
             let began = Instant::now();
             let ended = match opened {
                 Ok(lines) => {
-                    // While none was open, no connection broke when another cluster came to be there.
-                    self.registry.doubt.raise();
+                    self.registry.doubt.raise_after_gap();
                     self.session(course, &mut version, lines).await
                 }
                 Err(error) => Ended::Broken(error),

@@ -161,3 +161,36 @@ fn another_cluster_gets_nothing_where_only_a_first_list_broke_on_the_way_to_it()
         world.end().await;
     });
 }
+
+/// Nothing was under way and no watch was open, so no connection broke: what the next list showed was believed, and what was decided
+/// by it went to the other cluster, until the next probe.
+#[test]
+fn another_cluster_gets_nothing_that_came_between_two_lists() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let lists = Arc::new(AtomicUsize::default());
+        let listed = lists.clone();
+        let refused = move |call: &Call| {
+            let is_one =
+                &*call.user == "vidra-hub" && call.verb == Verb::List && call.resource == "configmaps";
+            listed.fetch_add(usize::from(is_one), Ordering::Relaxed);
+            if is_one { Fault::Status(500, "InternalError") } else { Fault::None }
+        };
+        let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
+        berlin.set_fault(Arc::new(refused));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        wait_for("a list is refused", SOON, async || match lists.load(Ordering::Relaxed) {
+            0 => Err("the hub has not listed".into()),
+            _ => Ok(()),
+        })
+        .await;
+        let mark = world.mark();
+        world.redirect("berlin", tokyo);
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        assert_eq!(world.writes("tokyo", &mark), []);
+        berlin.clear_fault();
+        world.redirect("berlin", berlin);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

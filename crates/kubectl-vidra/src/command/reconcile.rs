@@ -201,7 +201,7 @@ fn settled(resource: &VidraResource, token: &str, bar: &Bar) -> Look {
         let asked = resource.metadata.annotations.as_ref().and_then(|all| all.get(RECONCILE_REQUESTED_AT));
         let later = asked.is_some_and(|asked| asked != token);
         if !later || status.last_handled_reconcile_at.as_ref() != asked {
-            return Look::Waits("the hub has not looked yet".to_owned());
+            return Look::Waits("the hub has not looked at all of it yet".to_owned());
         }
     }
     let Some(ready) = find(&status.conditions, READY) else {

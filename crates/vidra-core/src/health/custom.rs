@@ -130,12 +130,14 @@ fn column<'r>(live: &Value, facts: &Facts) -> Option<Verdict<'r>> {
     facts.kind.columns.iter().find_map(|path| {
         let value = match expression::field(live, path)? {
             Value::Bool(truth) => truth.to_string(),
-            value => value.as_str()?.to_ascii_lowercase(),
+            value => value.as_str()?.to_owned(),
         };
-        let health = if WELL.contains(&value.as_str()) {
+        let word = value.to_ascii_lowercase();
+        let health = if WELL.contains(&word.as_str()) {
             Health::current("The field that its CRD prints says that it works")
-        } else if UNWELL.contains(&value.as_str()) {
-            Health::in_progress("NotReady", "The field that its CRD prints says that it does not work yet")
+        } else if UNWELL.contains(&word.as_str()) {
+            // A word of the list above, and a path of a CRD.
+            Health::in_progress("NotReady", &format!("It says {}: {value}", path.join(".")))
         } else {
             return None;
         };
@@ -147,9 +149,10 @@ fn column<'r>(live: &Value, facts: &Facts) -> Option<Verdict<'r>> {
 fn silent<'r>(live: &Value, facts: &Facts) -> Verdict<'r> {
     let has_conditions = read::conditions(live).next().is_some();
     let has_generation = live.pointer("/status/observedGeneration").is_some();
+    let has_column = facts.kind.columns.iter().any(|path| expression::field(live, path).is_some());
     let (conditions, generation) = (facts.kind.declares_conditions, facts.kind.declares_generation);
-    let is_there = conditions && has_conditions || generation && has_generation;
-    if is_there || !conditions && !generation {
+    let is_there = conditions && has_conditions || generation && has_generation || has_column;
+    if is_there || !conditions && !generation && facts.kind.columns.is_empty() {
         return Basis::Nothing.gives(Health::current("The object is current"));
     }
     let left = facts.age.and_then(|age| facts.waits.no_status.checked_sub(age));

@@ -55,6 +55,13 @@ pub(super) fn conditions(live: &Value) -> impl Iterator<Item = Condition<'_>> {
     })
 }
 
+/// The generation that all conditions are of, and the one that is declared, where none is of that.
+pub(super) fn conditions_behind(live: &Value) -> Option<(i64, i64)> {
+    let told = conditions(live).filter_map(|condition| condition.generation).max()?;
+    let declared = number(live, "/metadata/generation")?;
+    (told < declared).then_some((told, declared))
+}
+
 impl Condition<'_> {
     /// What is said of it, and its own text where it has one.
     pub(super) fn tell(&self, says: &str) -> String {

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{
     Health, HealthStatus, builtin,
     expression::{self, Expression, Stop, View},
-    message,
+    message, read,
 };
 
 /// A rule as it is written.
@@ -299,7 +299,14 @@ impl Rule {
             true => "It has no status yet; see whether its controller runs in the member",
             false => "No expression of the kind's health rule is true",
         };
-        self.phrase(Health::in_progress("HealthCheckNotMet", says), &view)
+        let health = self.phrase(Health::in_progress("HealthCheckNotMet", says), &view);
+        match read::conditions_behind(live) {
+            Some((told, declared)) => {
+                let behind = format!("its conditions are of generation {told}, and {declared} is declared");
+                Health { message: format!("{}; {behind}", health.message), ..health }
+            }
+            None => health,
+        }
     }
 
     fn reads_status(&self) -> bool {
