@@ -1,7 +1,7 @@
 //! Doubt about who answers. After a connection broke, another cluster may be behind the address: until the uid of the
 //! one that answers was read again, nothing is written.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 use vidra_core::mutants::{self, Mutant};
@@ -13,13 +13,36 @@ pub struct Doubt {
     settled: AtomicU64,
     /// Somebody waits for it to be settled.
     waits: AtomicBool,
+    /// Watches that are open.
+    open: AtomicUsize,
     news: Notify,
 }
 
+/// A watch that is open.
+pub struct Open<'a>(&'a Doubt);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Doubt {
-    /// A list was read, or a watch opened: while none was open no connection broke when another cluster came to be there.
-    pub fn raise_after_gap(&self) {
-        if !mutants::is(Mutant::GapsTrusted) {
+    /// A watch was opened, and is until this is dropped.
+    pub fn watches(&self) -> Open<'_> {
+        self.note_answer();
+        self.open.fetch_add(1, Ordering::SeqCst);
+        Open(self)
+    }
+
+    /// No watch is open, so no connection breaks when another cluster comes to be there.
+    pub fn is_blind(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0 && !mutants::is(Mutant::GapsTrusted)
+    }
+
+    /// An informer was answered: who did that is not known where no watch was open.
+    pub fn note_answer(&self) {
+        if self.is_blind() {
             self.raise();
         }
     }
@@ -63,6 +86,25 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_in_doubt_where_no_watch_was_open() {
+        let doubt = Doubt::default();
+        doubt.note_answer();
+        assert!(doubt.is_open());
+        doubt.settle(doubt.count());
+        let first = doubt.watches();
+        assert!(doubt.is_open(), "it opened after a time without one");
+        doubt.settle(doubt.count());
+        let second = doubt.watches();
+        doubt.note_answer();
+        drop(first);
+        doubt.note_answer();
+        assert!(!doubt.is_open(), "a connection would have broken");
+        drop(second);
+        doubt.note_answer();
+        assert!(doubt.is_open());
+    }
 
     #[test]
     fn what_was_asked_before_a_doubt_does_not_settle_it() {

@@ -392,6 +392,11 @@ impl Session {
         }
     }
 
+    /// No watch is open that would break when another cluster comes to be there.
+    pub fn is_blind(&self) -> bool {
+        self.doubt.is_blind()
+    }
+
     /// Asks who answers now: what was answered before by this cluster was so.
     ///
     /// # Errors

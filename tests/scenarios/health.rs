@@ -311,7 +311,7 @@ fn a_first_status_that_is_declared_is_awaited_and_what_its_crd_prints_is_heard()
         WIDGET.set(&world, &alice, "one", json!({"phase": "Pending"})).await;
         world
             .target_when("shop", "berlin", "what it prints", |status| {
-                status.message.as_ref().is_some_and(|message| message.contains("its CRD prints"))
+                status.message.as_ref().is_some_and(|message| message.contains("It says status."))
             })
             .await;
         WIDGET.set(&world, &alice, "one", json!({"phase": "Running"})).await;

@@ -221,7 +221,7 @@ fn a_rule_of_the_fleet_that_takes_the_place_of_an_own_one_opens_nothing_that_the
         write(&world, "gadgets", &rule(UP)).await;
         let was = digest(&before);
         world.target_when("shop", "berlin", "another digest", |status| status.health_rules != was).await;
-        world.look("shop", "after the rule", 2).await;
+        world.look("shop", "after the rule", 1).await;
         world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
         let late = At::config_map(&world.ns, "late");
         assert!(alice.get(&late).await.is_none(), "no rule that counts has called it well");

@@ -11,7 +11,10 @@ use vidra_core::{
     status::{Delivery, Reason},
 };
 
-use super::{context::Context, requeue::Requeue};
+use super::{
+    context::Context,
+    requeue::{Requeue, Retry},
+};
 use crate::{
     base::error::Class,
     desired::Desired,
@@ -107,7 +110,7 @@ pub(super) async fn require_informers(
     if states.values().any(|state| *state == State::Syncing) {
         return Err(Requeue::OnChange);
     }
-    let mut blind = Blind::default();
+    let (mut blind, mut has_listed) = (Blind::default(), false);
     for (place, state) in states {
         match state {
             State::Synced | State::Syncing => {}
@@ -117,6 +120,7 @@ pub(super) async fn require_informers(
             // Where no watch tells, one list does.
             State::Failing(_) => {
                 let Some(need) = needs.get(&place.gvk) else { continue };
+                has_listed = true;
                 for (place, error) in informers.list_now(&place, need).await {
                     if error.class == Class::NotServed && is_served_no_more(session, &place.gvk).await {
                         return Err(Requeue::AtOnce);
@@ -126,6 +130,10 @@ pub(super) async fn require_informers(
                 }
             }
         }
+    }
+    if has_listed && session.is_blind() {
+        // What was listed may be another cluster's.
+        session.confirm(&ctx.token(session)).await.map_err(|_| Requeue::Retry(Retry::Soon))?;
     }
     blind.objects = informers.unread(desired.wants.keys());
     Ok(blind)

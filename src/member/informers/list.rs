@@ -45,8 +45,6 @@ pub(super) struct Listing<'a> {
     pub(super) woken: BTreeSet<TargetKey>,
     /// See [`BEYOND_MAX`].
     beyond: usize,
-    /// Something was shown.
-    answered: bool,
 }
 
 impl<'a> Listing<'a> {
@@ -67,7 +65,6 @@ impl<'a> Listing<'a> {
             broken: BTreeMap::new(),
             woken: BTreeSet::new(),
             beyond: 0,
-            answered: false,
         }
     }
 
@@ -95,10 +92,6 @@ impl<'a> Listing<'a> {
     }
 
     fn take(&mut self, text: &str, is_cut: bool, name: &(dyn Fn(&Broken) + Send + Sync)) {
-        // What it shows counts for nothing before who answers is asked after it.
-        if !std::mem::replace(&mut self.answered, true) {
-            self.informers.doubt.raise_after_gap();
-        }
         let records = &self.informers.records;
         match self.reader.listed(text, is_cut) {
             Item::Object(key, live) => {
@@ -123,7 +116,6 @@ impl<'a> Listing<'a> {
 
     /// All was shown, at this version: what was not is gone. Returns whom it tells something.
     pub(super) fn end(mut self, version: u64) -> BTreeSet<TargetKey> {
-        self.informers.doubt.raise_after_gap();
         let (gvk, namespace, of) = (&self.place.gvk, &self.place.namespace, (self.mark, version));
         self.woken.extend(self.informers.records.end_list(gvk, namespace, &self.seen, of));
         self.woken.extend(self.informers.set_unreadable(self.place, self.broken));
@@ -188,6 +180,8 @@ impl Run {
             // It, too, is begun again: nothing is decided from what is half old.
             return std::future::pending().await;
         }
+        // Before it counts for anything.
+        registry.doubt.note_answer();
         registry.notify_of_list(listing.end(number));
         course.verified = Instant::now();
         registry.set_judged(&self.place, self.id, judged_by);

@@ -82,6 +82,8 @@ pub(super) struct Course {
     lists: Pauses,
     /// Since when no watch could be opened.
     unopened: Option<Instant>,
+    /// All was listed before: who answers was asked for that list, and another cluster may be there for the next one.
+    listed: bool,
 }
 
 impl Course {
@@ -98,6 +100,7 @@ impl Course {
             floods: Pauses::default(),
             lists: Pauses::default(),
             unopened: None,
+            listed: false,
         }
     }
 }
@@ -133,9 +136,14 @@ impl Run {
                 self.set_state(State::Failing(rest.error.message));
                 sleep_until(rest.until).await;
             }
+            // While no watch is open no connection breaks when another cluster comes to be there: what it lists says nothing.
+            if course.listed {
+                self.registry.doubt.raise();
+            }
             // What is not done all the time is on the heap while it is: there are many informers, and they watch.
             let blind = match Box::pin(self.list_in_time(&mut course)).await {
                 Ok(version) => {
+                    course.listed = true;
                     // How long it goes well is not how long the list took.
                     course.lists.begin();
                     course.pauses.begin();
@@ -186,7 +194,7 @@ impl Run {
             let began = Instant::now();
             let ended = match opened {
                 Ok(lines) => {
-                    self.registry.doubt.raise_after_gap();
+                    let _open = self.registry.doubt.watches();
                     self.session(course, &mut version, lines).await
                 }
                 Err(error) => Ended::Broken(error),
