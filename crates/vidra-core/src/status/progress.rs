@@ -107,7 +107,8 @@ mod tests {
         let message = over.message.clone().unwrap();
         assert!(
             message.contains("Deployment.apps shop/web is not ready")
-                && message.contains("reconcile.timeout (5m)"),
+                && message.contains("reconcile.timeout (5m)")
+                && message.contains("annotate it in the manifest with vidra.dev/wait-for: Nothing"),
             "{message}"
         );
         // Clusters that wait for the same are told together, whenever each began.

@@ -258,6 +258,25 @@ fn the_order_of_a_verdict_is_deletion_suspension_generation_rule_kind() {
 }
 
 #[test]
+fn a_conditions_own_generation_is_asked_only_of_kinds_that_nothing_is_known_of() {
+    let rule = json!({"apiVersion": "example.com", "kind": "App",
+        "current": "status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"});
+    let set = set(&[rule], &[], &[]);
+    for (api_version, kind, condition, status) in [
+        ("example.com/v1", "App", "Available", Current),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "Established", Current),
+        ("apiregistration.k8s.io/v1", "APIService", "Available", Current),
+        ("example.com/v1", "Other", "Available", InProgress),
+    ] {
+        let conditions = json!([{"type": condition, "status": "True", "observedGeneration": 1}]);
+        let live = json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": 2},
+            "status": {"conditions": conditions}});
+        let health = judge(&live, &set, &Facts::default()).health;
+        assert_eq!(health.status, status, "{kind}: {}", health.message);
+    }
+}
+
+#[test]
 fn a_rule_that_is_broken_or_costs_too_much_opens_no_gate_and_fails_nothing() {
     let list = json!({"list": (0..1025).collect::<Vec<_>>(), "phase": "Up"});
     let dear = "status.list.all(x, x >= 0)";

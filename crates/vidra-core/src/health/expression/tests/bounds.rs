@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Expression, Stop, TEXT_MAX, View};
+use super::super::{BYTES_MAX, DEPTH_MAX, Expression, STEPS_MAX, Stop, TEXT_MAX, View};
 
 fn evaluate(text: &str) -> Result<Result<bool, Stop>, String> {
     let live = json!({"status": {
@@ -83,6 +83,42 @@ fn what_takes_too_many_steps_or_makes_too_much_is_stopped() {
     assert_eq!(evaluate("status.list.all(x, x < 1024 && x >= 0)"), Ok(Ok(true)));
     assert_eq!(evaluate("status.text == status.other"), Ok(Ok(true)));
     assert_eq!(evaluate("status.text.substring(0, 9000).matches('b')"), Ok(Ok(false)));
+}
+
+#[test]
+fn as_much_as_each_bound_says_is_taken_and_one_more_is_not() {
+    // Characters count, and not bytes.
+    let long = |characters: usize| format!("'{}' != ''", "ü".repeat(characters - 8));
+    let nots = |height: usize| format!("{}{}", "!".repeat(height - 1), height % 2 == 1);
+    let sums = |height: usize| format!("1{} == {}", "+1".repeat(height - 2), height - 1);
+    for (text, more, told) in [
+        (long(TEXT_MAX), long(TEXT_MAX + 1), "longer than 1024 characters"),
+        (nots(DEPTH_MAX), nots(DEPTH_MAX + 1), "more than 32 steps"),
+        (sums(DEPTH_MAX), sums(DEPTH_MAX + 1), "more than 32 steps"),
+    ] {
+        assert_eq!(evaluate(&text), Ok(Ok(true)), "{text}");
+        let refused = evaluate(&more).expect_err(&more);
+        assert!(refused.contains(told), "{more}: {refused}");
+    }
+
+    let half = "a".repeat(BYTES_MAX / 2);
+    let live = json!({"status": {"list": vec![1; 769], "half": half, "more": format!("{half}b")}});
+    let evaluate = |text: &str| Expression::compile(text).unwrap().truth(&View::new(&live));
+    // Three to come to the list, one for each item, and twelve for what is asked of it.
+    let steps = format!("status.list.all(x, {}true)", "true && ".repeat(10));
+    assert_eq!(STEPS_MAX, 3 + 769 * (1 + 12));
+    for (text, more, told) in [
+        (steps.clone(), format!("!{steps}"), "10,000 steps"),
+        (
+            "status.half + status.half != ''".to_owned(),
+            "status.half + status.more != ''".to_owned(),
+            "256 KiB",
+        ),
+    ] {
+        assert_eq!(evaluate(&text), Ok(true), "{text}");
+        let Err(Stop::Costly(why)) = evaluate(&more) else { panic!("{more}: {:?}", evaluate(&more)) };
+        assert!(why.contains(told), "{more}: {why}");
+    }
 }
 
 #[test]
