@@ -1,6 +1,6 @@
 //! Every shipped rule has a source and cases, and every case gets its verdict.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -57,7 +57,8 @@ fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
     if cases.is_empty() {
         wrong.push(format!("{place}: cases are missing, or one is not {{name, object, health}}"));
     }
-    let mut decided = 0;
+    let own = without_proof(rule).scope().map(|scope| scope.to_string()).unwrap_or_default();
+    let (mut decided, mut proved) = (0, BTreeSet::new());
     for case in &cases {
         let object = object(rule, &case.object);
         let verdict = judge(&object, set, &Facts::default());
@@ -67,6 +68,9 @@ fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
         };
         decided += usize::from(!scope.is_empty());
         let got = verdict.health.status.to_string();
+        if scope == own {
+            proved.insert(got.clone());
+        }
         if got != case.health {
             let health = verdict.health;
             wrong.push(format!(
@@ -77,6 +81,11 @@ fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
     }
     if decided == 0 {
         wrong.push(format!("{place}: no case is decided by a rule"));
+    }
+    for (written, health) in [("failed", "Failed"), ("suspended", "Suspended"), ("current", "Current")] {
+        if rule.get(written).is_some() && !proved.contains(health) {
+            wrong.push(format!("{place}: {written} is written, and no case is {health} by it"));
+        }
     }
     // A new object has failed at nothing.
     for new in [
@@ -120,6 +129,12 @@ fn a_rule_without_a_source_or_cases_and_a_wrong_case_are_told() {
     let rule =
         json!({"apiVersion": "cert-manager.io", "kind": "Issuer", "source": "https://x", "cases": [case]});
     assert!(wrong("x", 0, &rule, &library::rule_set()).join("\n").contains("Current and not InProgress"));
+    let case = json!({"name": "new", "object": {}, "health": "InProgress"});
+    let rule = json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "source": "https://x", "cases": [case],
+        "failed": "false", "suspended": "false", "current": "false"});
+    let told = wrong("x", 0, &rule, &library::rule_set());
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].contains("failed is written, and no case is Failed by it"), "{told:?}");
     let none = RuleSet::new(Arc::default(), Arc::default(), Arc::new(Rules::default()));
     assert!(wrong("x", 0, &rule, &none).join("\n").contains("no case is decided by a rule"));
 }
