@@ -2,7 +2,7 @@
 //! of them opens nothing, and a change of them alone writes nothing.
 
 use serde_json::{Value, json};
-use testkit::world::{At, Mark, SOON, Who, World, wait_for};
+use testkit::world::{Access, At, Mark, SOON, Who, World, wait_for};
 use vidra_api::{Change, ChangeKind, TargetState, VidraTarget, VidraTargetStatus};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 const UP: &str = "status.phase == 'Up'";
 
 /// Writes a ConfigMap of rules with this one text.
-async fn write(world: &World, name: &str, text: &str) -> Value {
+pub async fn write(world: &World, name: &str, text: &str) -> Value {
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"gadgets": text},
         "metadata": {"name": name, "namespace": world.settings.namespace,
@@ -24,7 +24,7 @@ async fn write(world: &World, name: &str, text: &str) -> Value {
 }
 
 /// A list with one rule for gadgets.
-fn rule(current: &str) -> String {
+pub fn rule(current: &str) -> String {
     json!([{"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": current}]).to_string()
 }
 
@@ -69,8 +69,11 @@ fn a_rule_of_the_fleet_holds_the_next_wave_until_the_object_is_well_across_a_res
     scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
-        let about = write(&world, "gadgets", &rule(UP)).await;
-        told_of(&world, &about, "HealthRulesChanged").await;
+        let about = write(&world, "gadgets", &rule("has(metadata.name)")).await;
+        said(&world, &about, "HealthRulesChanged", "and kubectl wrote this ConfigMap last").await;
+        let ann = Access::new(world.hub.client.clone(), "ann");
+        ann.merge(&At::of(&about), json!({"data": {"gadgets": rule(UP)}})).await;
+        said(&world, &about, "HealthRulesChanged", "and ann wrote this ConfigMap last").await;
         world.deliver("shop", &["berlin"], &waves("one")).await;
         let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
         assert!(message.contains("Gadget"), "{message}");
@@ -146,6 +149,35 @@ fn a_rule_of_the_fleet_that_breaks_is_as_it_was_and_one_that_never_was_whole_ope
         write(&world, "gadgets", &rule(UP)).await;
         alice.when(&late, "the next wave", says("two")).await;
         world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn a_rule_of_the_fleet_that_broke_stops_neither_repair_nor_prune() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let about = write(&world, "gadgets", &rule(UP)).await;
+        told_of(&world, &about, "HealthRulesChanged").await;
+        let first = object(&GADGET.crd()) + &object(&GADGET.one("one")) + &config_map("kept", "one");
+        world.deliver("shop", &["berlin"], &(first.clone() + &config_map("dropped", "one"))).await;
+        alice.when(&GADGET.at(&world, "one"), "there", |_| true).await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.ready("shop").await;
+        write(&world, "gadgets", &rule("status.phase = 'Up'")).await;
+        said(&world, &about, "HealthRuleInvalid", "health rule health.example.com/Gadget").await;
+        world.restart_hub().await;
+        world.look("shop", "after the restart", 1).await;
+
+        let (kept, one) = (At::config_map(&world.ns, "kept"), GADGET.at(&world, "one"));
+        alice.merge(&kept, json!({"data": {"key": "evil"}})).await;
+        alice.when(&kept, "repaired", says("one")).await;
+        alice.merge(&one, json!({"spec": {"size": 7}})).await;
+        alice.when(&one, "repaired", |one| one["spec"]["size"] == 1).await;
+        world.deliver("shop", &["berlin"], &first).await;
+        alice.gone(&At::config_map(&world.ns, "dropped")).await;
         world.end().await;
         GADGET.clear(&alice).await;
     });

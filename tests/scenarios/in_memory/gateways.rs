@@ -4,8 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Fault, Verb};
-use serde_json::json;
-use testkit::world::{At, Who};
+use serde_json::{Value, json};
+use testkit::world::{Access, At, Who, World};
+use tokio::time::Instant;
 use vidra_api::TargetState;
 
 use super::{scenario, started::with_namespace};
@@ -125,31 +126,51 @@ fn a_gateways_json_in_place_of_a_list_or_a_discovery_makes_nothing_empty() {
     }
 }
 
+/// Makes the CRD of gadgets, which declares a status, in berlin, where the hub gets this answer in its place; and delivers one
+/// gadget, and behind it a ConfigMap.
+async fn with_crd_answered(world: &World, alice: &Access, answer: Fault) -> Value {
+    let mut crd = GADGET.crd();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"] =
+        json!({"observedGeneration": {"type": "integer"}});
+    let crd = alice.create(crd).await;
+    let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+    berlin.set_fault(Arc::new(move |call: &Call| {
+        let is_hubs = &*call.user == Who::VidraHub.name() && call.verb == Verb::Get;
+        match is_hubs && call.resource == "customresourcedefinitions" {
+            true => answer.clone(),
+            false => Fault::None,
+        }
+    }));
+    let manifest = in_wave(GADGET.one("one"), 1) + &in_wave(config_map_in("", "late", "one"), 2);
+    world.deliver("shop", &["berlin"], &manifest).await;
+    crd
+}
+
+#[test]
+fn a_crd_that_may_not_be_read_declares_nothing_and_holds_no_wave_up() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, began) = (world.alice("berlin").await, Instant::now());
+        let crd = with_crd_answered(&world, &alice, Fault::Status(403, "Forbidden")).await;
+        alice.when(&At::config_map(&world.ns, "late"), "the next wave", says("one")).await;
+        world.ready("shop").await;
+        assert!(began.elapsed() < Duration::from_secs(5), "after {:?}", began.elapsed());
+        world.end().await;
+        alice.delete(&At::of(&crd)).await;
+    });
+}
+
 #[test]
 fn an_answer_of_something_else_in_place_of_a_crd_opens_no_wave_and_is_not_remembered() {
     for answer in [Fault::NotFound("namespaces", "nowhere"), Fault::Unauthorized] {
         scenario(async |world| {
             world.register(&["berlin"]).await;
             let alice = world.alice("berlin").await;
-            let mut crd = GADGET.crd();
-            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"] =
-                json!({"observedGeneration": {"type": "integer"}});
-            let crd = alice.create(crd).await;
-            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
-            let fault = answer.clone();
-            berlin.set_fault(Arc::new(move |call: &Call| {
-                let is_hubs = &*call.user == Who::VidraHub.name() && call.verb == Verb::Get;
-                match is_hubs && call.resource == "customresourcedefinitions" {
-                    true => fault.clone(),
-                    false => Fault::None,
-                }
-            }));
+            let crd = with_crd_answered(&world, &alice, answer.clone()).await;
             let late = At::config_map(&world.ns, "late");
-            let manifest = in_wave(GADGET.one("one"), 1) + &in_wave(config_map_in("", "late", "one"), 2);
-            world.deliver("shop", &["berlin"], &manifest).await;
             let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
             assert!(message.contains("what its CRD declares yet"), "{answer:?}: {message}");
-            berlin.clear_fault();
+            world.bed().memory("berlin").expect("this bed is in memory").clear_fault();
             world.reconcile_now("shop", "1").await;
             let awaits = |status: &vidra_api::VidraTargetStatus| {
                 status.message.as_ref().is_some_and(|message| message.contains("and it has none yet"))
