@@ -1,8 +1,8 @@
 //! Health rules: what a custom kind says of itself opens waves, and is told.
 
 use serde_json::{Value, json};
-use testkit::world::{Access, At, World};
-use vidra_api::{ObjectHealth, TargetState, VidraTarget, find};
+use testkit::world::{Access, At, Mark, World};
+use vidra_api::{ObjectHealth, TargetState, VidraTarget, VidraTargetStatus, find};
 
 use crate::{config_map_in, object, says, scenario, settings, told};
 
@@ -87,6 +87,30 @@ pub fn in_wave(mut declared: Value, wave: i32) -> String {
     object(&declared)
 }
 
+/// Restarts the hub while these wait for what is not well: it writes nothing, neither of them nor there, and opens no
+/// wave.
+pub async fn over_a_restart(world: &mut World, alice: &Access, names: &[&str]) {
+    let late = At::config_map(&world.ns, "late");
+    let versions = async |world: &World| {
+        let mut all = Vec::new();
+        for name in names {
+            all.push(world.target(name, "berlin").await.unwrap().metadata.resource_version);
+        }
+        all
+    };
+    world.counted(&["berlin"]).await;
+    let (before, opened, mark) = (versions(world).await, alice.get(&late).await, world.mark());
+    world.restart_hub().await;
+    world.when_passes(1).await;
+    world.counted(&["berlin"]).await;
+    for name in names {
+        world.look(name, "after the restart", 1).await;
+    }
+    assert_eq!(alice.get(&late).await, opened);
+    assert_eq!(world.writes("berlin", &mark), []);
+    assert_eq!(versions(world).await, before);
+}
+
 fn issuing(issuing: (&str, &str), ready: &str, message: &str) -> Value {
     json!({"conditions": [
         {"type": "Issuing", "status": issuing.0, "reason": issuing.1, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
@@ -135,6 +159,30 @@ fn a_certificate_holds_the_next_wave_until_it_is_issued_and_one_that_failed_is_t
 }
 
 #[test]
+fn health_counts_where_drift_is_ignored_too() {
+    scenario(async |world| {
+        settings::set(&world, json!({"health.failedAfter": "0s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let late = in_wave(config_map_in("", "late", "one"), 2);
+        let manifest = object(&CERTIFICATE.crd()) + &in_wave(CERTIFICATE.one("web"), 1) + &late;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Ignore"}});
+        world.deliver_with("shop", &manifest, spec).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        let at = At::config_map(&world.ns, "late");
+        world.look("shop", "once more", 1).await;
+        assert!(alice.get(&at).await.is_none());
+        CERTIFICATE.set(&world, &alice, "web", issuing(("False", "Issued"), "True", "up to date")).await;
+        alice.when(&at, "the next wave", says("one")).await;
+        world.ready("shop").await;
+        CERTIFICATE.set(&world, &alice, "web", issuing(("False", "Failed"), "False", "refused")).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+        world.end().await;
+        CERTIFICATE.clear(&alice).await;
+    });
+}
+
+#[test]
 fn rules_of_a_vidra_resource_judge_its_objects_and_an_edit_of_them_alone_applies_nothing() {
     scenario(async |mut world| {
         settings::set(&world, json!({"health.failedAfter": "0s"})).await;
@@ -173,7 +221,7 @@ fn rules_of_a_vidra_resource_judge_its_objects_and_an_edit_of_them_alone_applies
 
 #[test]
 fn rules_that_cannot_be_read_are_told_with_their_column_and_those_before_stay_in_force() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         settings::set(&world, json!({"health.failedAfter": "0s"})).await;
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
@@ -192,11 +240,12 @@ fn rules_that_cannot_be_read_are_told_with_their_column_and_those_before_stay_in
         world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
 
         // One that never could be used opens nothing.
-        let broken = object(&GADGET.one("two"));
+        let broken = object(&GADGET.one("two")) + &in_wave(config_map_in("", "late", "one"), 1);
         deliver(&world, "broken", &broken, "status.", "status.text").await;
-        world.target_is("broken", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.target_is("broken", "berlin", TargetState::Waiting, "WaitingForWave").await;
         let status = world.target("broken", "berlin").await.unwrap().status.unwrap();
         assert_eq!(status.unready[0].health, ObjectHealth::Unknown);
+        over_a_restart(&mut world, &alice, &["broken"]).await;
         let rule =
             json!({"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": "has(metadata.name)"});
         let twice = json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [rule, rule]});
@@ -209,8 +258,35 @@ fn rules_that_cannot_be_read_are_told_with_their_column_and_those_before_stay_in
 }
 
 #[test]
+fn own_rules_that_broke_open_no_wave_after_a_restart_which_knows_what_they_were_no_more() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let late = in_wave(config_map_in("", "late", "one"), 2);
+        let manifest = object(&GADGET.crd()) + &in_wave(GADGET.one("one"), 1) + &late;
+        deliver(&world, "shop", &manifest, "status.phase == 'Up'", "status.text").await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        deliver(&world, "shop", &manifest, "status.phase = 'Up'", "status.text").await;
+        world.resource_says("shop", "Stalled", "True", "HealthChecksInvalid").await;
+        over_a_restart(&mut world, &alice, &[]).await;
+        let unknown =
+            |status: &VidraTargetStatus| status.unready.iter().any(|one| one.health == ObjectHealth::Unknown);
+        world.target_when("shop", "berlin", "no rule that could be used", unknown).await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.look("shop", "it is well", 1).await;
+        let late = At::config_map(&world.ns, "late");
+        assert!(alice.get(&late).await.is_none(), "no rule calls it well");
+        deliver(&world, "shop", &manifest, "status.phase == 'Up'", "status.text").await;
+        alice.when(&late, "the next wave", says("one")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
 fn a_shared_object_is_judged_for_each_vidra_resource_by_its_own_rules() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         settings::set(&world, json!({"health.failedAfter": "0s"})).await;
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
@@ -223,6 +299,18 @@ fn a_shared_object_is_judged_for_each_vidra_resource_by_its_own_rules() {
         world.target_is("own", "berlin", TargetState::Failed, "ObjectFailed").await;
         world.ready("plain").await;
         GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.ready("own").await;
+
+        // For one of them it holds the next wave, across a restart.
+        GADGET.set(&world, &alice, "one", json!({"phase": "Fine"})).await;
+        world.target_is("own", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        let late = in_wave(config_map_in("", "late", "one"), 1);
+        deliver(&world, "own", &(manifest + &late), "status.phase == 'Up'", "status.text").await;
+        world.target_is("own", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        over_a_restart(&mut world, &alice, &["plain", "own"]).await;
+        world.ready("plain").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        alice.when(&At::config_map(&world.ns, "late"), "the next wave", says("one")).await;
         world.ready("own").await;
         world.end().await;
         GADGET.clear(&alice).await;
@@ -272,8 +360,7 @@ fn an_old_status_opens_no_wave_after_a_restart_and_where_nothing_is_followed() {
         let late = At::config_map(&world.ns, "late");
         world.deliver("shop", &["berlin"], &(crd.clone() + &WIDGET.before(2, "two"))).await;
         world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
-        world.restart_hub().await;
-        world.when_passes(1).await;
+        over_a_restart(&mut world, &alice, &["shop"]).await;
         let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
         assert!(message.contains("Its status may be from before the last change"), "{message}");
         assert!(says("one")(&alice.live(&late).await), "a restart opens nothing");
@@ -294,7 +381,7 @@ fn an_old_status_opens_no_wave_after_a_restart_and_where_nothing_is_followed() {
 
 #[test]
 fn a_first_status_that_is_declared_is_awaited_and_what_its_crd_prints_is_heard() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -306,6 +393,7 @@ fn a_first_status_that_is_declared_is_awaited_and_what_its_crd_prints_is_heard()
         assert!(message.contains("Its kind has a status, and it has none yet"), "{message}");
         let late = At::config_map(&world.ns, "late");
         assert!(alice.get(&late).await.is_none());
+        over_a_restart(&mut world, &alice, &["shop"]).await;
 
         // What its CRD prints is heard.
         WIDGET.set(&world, &alice, "one", json!({"phase": "Pending"})).await;
@@ -319,6 +407,55 @@ fn a_first_status_that_is_declared_is_awaited_and_what_its_crd_prints_is_heard()
         world.ready("shop").await;
 
         world.end().await;
+        WIDGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn a_crd_is_read_once_a_session_and_never_for_a_kind_that_a_rule_or_a_known_condition_judges() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"health.noStatus": "1s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let crds = [CERTIFICATE.crd(), WIDGET.crd_with(json!({"observedGeneration": {"type": "integer"}}))];
+        world.deliver("kinds", &["berlin"], &crds.each_ref().map(object).concat()).await;
+        world.ready("kinds").await;
+        let reads = |world: &World, kind: &Kind, since: &Mark| {
+            let name = format!("{}.{}", kind.plural, kind.group);
+            let all = world.requests("berlin", since).into_iter();
+            let crds = all.filter(|one| one.verb == "get" && one.resource == "customresourcedefinitions");
+            crds.filter(|one| one.name == name).count()
+        };
+        let mark = world.mark();
+        world.deliver("ruled", &["berlin"], &object(&CERTIFICATE.one("web"))).await;
+        world.target_is("ruled", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        CERTIFICATE.set(&world, &alice, "web", issuing(("False", "Issued"), "True", "up to date")).await;
+        world.ready("ruled").await;
+        for (name, widgets) in [("shop", ["a", "b"]), ("other", ["c", "d"])] {
+            let manifest = widgets.map(|name| object(&WIDGET.one(name))).concat();
+            world.deliver(name, &["berlin"], &manifest).await;
+            world.ready(name).await;
+        }
+        for name in ["ruled", "shop", "other"] {
+            world.look(name, "once more", 1).await;
+        }
+        assert_eq!((reads(&world, &WIDGET, &mark), reads(&world, &CERTIFICATE, &mark)), (1, 0));
+
+        // Of what says that it is Ready, a CRD has nothing to tell.
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True", "reason": "One"}]});
+        for name in ["a", "b", "c", "d"] {
+            WIDGET.set(&world, &alice, name, ready.clone()).await;
+        }
+        let mark = world.mark();
+        world.restart_hub().await;
+        world.when_passes(4).await;
+        for name in ["ruled", "shop", "other"] {
+            world.look(name, "after the restart", 1).await;
+            world.ready(name).await;
+        }
+        assert_eq!((reads(&world, &WIDGET, &mark), reads(&world, &CERTIFICATE, &mark)), (0, 0));
+        world.end().await;
+        CERTIFICATE.clear(&alice).await;
         WIDGET.clear(&alice).await;
     });
 }
@@ -356,7 +493,7 @@ fn what_counts_as_healthy_and_shows_nothing_is_counted_and_three_are_named() {
         world.deliver("shop", &["berlin"], &manifest).await;
         world.ready("shop").await;
         let counts = |objects: i64| {
-            move |status: &vidra_api::VidraTargetStatus| {
+            move |status: &VidraTargetStatus| {
                 let unproven = status.unproven.clone().unwrap_or_default();
                 unproven.objects == objects
                     && unproven.first.len() == usize::try_from(objects.min(3)).unwrap()

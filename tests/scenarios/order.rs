@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{TargetState, VidraTargetStatus};
 
-use crate::{config_map, config_map_in, object, says, scenario};
+use crate::{config_map, config_map_in, health::over_a_restart, object, says, scenario};
 
 /// A kind of the scenario's own, whose objects are as healthy as alice says.
 struct Gadgets {
@@ -146,7 +146,7 @@ fn is_resumed(status: &VidraTargetStatus) -> bool {
 
 #[test]
 fn a_suspended_job_is_healthy_and_opens_no_later_wave() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let job = |suspend: bool| {
@@ -157,18 +157,19 @@ fn a_suspended_job_is_healthy_and_opens_no_later_wave() {
         world.deliver("shop", &["berlin"], &object(&job(true))).await;
         world.ready("shop").await;
 
-        let after = At::config_map(&world.ns, "after");
-        let manifest = |suspend: bool| object(&job(suspend)) + &in_wave(config_map_in("", "after", "one"), 1);
+        let late = At::config_map(&world.ns, "late");
+        let manifest = |suspend: bool| object(&job(suspend)) + &in_wave(config_map_in("", "late", "one"), 1);
         world.deliver("shop", &["berlin"], &manifest(true)).await;
         let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForSuspended").await;
         assert!(message.contains("Job.batch") && message.contains("suspended"), "{message}");
         world.look("shop", "1", 1).await;
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap_or_default();
         assert_eq!((status.suspended, status.progress), (1, None), "no time runs out");
-        assert_eq!(alice.get(&after).await, None);
+        assert_eq!(alice.get(&late).await, None);
+        over_a_restart(&mut world, &alice, &["shop"]).await;
 
         world.deliver("shop", &["berlin"], &manifest(false)).await;
-        alice.when(&after, "there", says("one")).await;
+        alice.when(&late, "there", says("one")).await;
         world.ready("shop").await;
 
         // The same for one that somebody else has suspended, and that the manifest says nothing of.

@@ -4,14 +4,23 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::{ObjectHealth, TargetState, VidraTargetStatus};
 
-use crate::{config_map_in, gadget, gadgets, object, scenario};
+use crate::{
+    config_map_in, gadget, gadgets,
+    health::{GADGET, over_a_restart},
+    object, says, scenario,
+};
 
 /// In wave 0, with this annotation; and a ConfigMap in the wave behind it.
-fn manifest(mut first: Value, wait_for: Option<&str>) -> String {
+fn manifest(first: Value, wait_for: Option<&str>) -> String {
+    before(first, wait_for, "one")
+}
+
+/// The same with this value in the ConfigMap.
+fn before(mut first: Value, wait_for: Option<&str>, late: &str) -> String {
     if let Some(word) = wait_for {
         first["metadata"]["annotations"]["vidra.dev/wait-for"] = word.into();
     }
-    let mut late = config_map_in("", "late", "one");
+    let mut late = config_map_in("", "late", late);
     late["metadata"]["annotations"]["vidra.dev/wave"] = "1".into();
     object(&first) + &object(&late)
 }
@@ -54,13 +63,14 @@ fn a_job_holds_the_next_wave_until_it_has_completed_where_that_is_asked_for() {
 
 #[test]
 fn a_service_is_ready_once_it_has_an_address_where_that_is_asked_for() {
-    scenario(async |world| {
+    scenario(async |mut world| {
         world.register(&["berlin"]).await;
         let alice = world.alice("berlin").await;
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
             "type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}], "selector": {"app": "web"}}});
         world.deliver("shop", &["berlin"], &manifest(service.clone(), Some("Address"))).await;
         waits(&world, "no address yet").await;
+        over_a_restart(&mut world, &alice, &["shop"]).await;
         // The edit of an instruction acts at once, and nothing is written for it.
         let at = At::new("v1", "Service", &world.ns, "web");
         let before = alice.live(&at).await["metadata"]["resourceVersion"].clone();
@@ -102,6 +112,35 @@ fn what_nothing_is_to_wait_for_is_told_and_holds_nobody() {
         world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
         alice.delete(&At::of(&gadgets(&group))).await;
         world.end().await;
+    });
+}
+
+#[test]
+fn what_is_not_well_opens_the_next_wave_where_nothing_is_to_wait_for_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        // It has no status, and never gets one.
+        let rule = json!({"apiVersion": "health.example.com/v1", "kind": "Gadget",
+            "current": "status.phase == 'Up'"});
+        let deliver = async |word: Option<&str>, late: &str| {
+            let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [rule]});
+            let manifest = object(&GADGET.crd()) + &before(GADGET.one("one"), word, late);
+            world.deliver_with("shop", &manifest, spec).await;
+        };
+        let late = At::config_map(&world.ns, "late");
+        deliver(Some("Nothing"), "one").await;
+        alice.when(&late, "the next wave", says("one")).await;
+        world.ready("shop").await;
+        deliver(None, "two").await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        world.look("shop", "once more", 1).await;
+        assert!(says("one")(&alice.live(&late).await), "it waits where nothing is said");
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        alice.when(&late, "the next wave", says("two")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
     });
 }
 

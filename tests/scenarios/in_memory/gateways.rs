@@ -126,8 +126,8 @@ fn a_gateways_json_in_place_of_a_list_or_a_discovery_makes_nothing_empty() {
     }
 }
 
-/// Makes the CRD of gadgets, which declares a status, in berlin, where the hub gets this answer in its place; and delivers one
-/// gadget, and behind it a ConfigMap.
+/// Makes the CRD of gadgets, which declares a status, in berlin, where the hub gets this answer in its place; and
+/// delivers one gadget, and behind it a ConfigMap.
 async fn with_crd_answered(world: &World, alice: &Access, answer: Fault) -> Value {
     let mut crd = GADGET.crd();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"] =
