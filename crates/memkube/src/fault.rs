@@ -67,6 +67,8 @@ pub struct Call {
     pub name: String,
     /// The field manager that a write names, or the program that asks.
     pub manager: String,
+    /// By which labels a list or a watch selects; empty: by none.
+    pub labels: String,
     /// The request asked for a dry run in its query.
     pub dry_run: bool,
     /// The answer's HTTP status; 0 while there is none, and for ever when the connection broke.

@@ -83,6 +83,7 @@ impl Inner {
             namespace: address.namespace,
             name: address.name,
             manager: asked.manager().to_owned(),
+            labels: asked.param("labelSelector").to_owned(),
             dry_run: asked.dry_run(),
             status: 0,
         };

@@ -1,11 +1,28 @@
 //! Health rules and objects of somebody who means no good: what they say is told in clean words or not at all, and counts for
 //! nobody else.
 
-use serde_json::{Value, json};
-use testkit::world::{Access, At, Who, World};
-use vidra_api::{TargetState, VidraTargetStatus};
+use std::{sync::Arc, time::Duration};
 
-use crate::{config_map, config_map_in, events, health::GADGET, object, says, scenario, settings};
+use memkube::{Call, Fault, Verb};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use testkit::{
+    testbed::Request,
+    world::{Access, At, Mark, Who, World},
+};
+use tokio::time::{Instant, sleep};
+use vidra_api::{
+    TargetState, VidraTargetStatus,
+    names::{HubId, OwnerHash},
+};
+
+use super::{memory, scenario};
+use crate::{
+    config_map, config_map_in, events,
+    health::GADGET,
+    health_fleet::{rule, write},
+    object, says, settings,
+};
 
 /// For a terminal, a page and a log.
 const EVIL: &str = "\u{1b}[2J\u{202e}evil\r\n<script>\u{7} password=hunter2 Bearer abcdef";
@@ -96,23 +113,74 @@ fn rules_in_a_namespace_that_is_not_the_hubs_count_for_nobody_wherever_they_are_
     });
 }
 
+/// Those of gadgets on a member since a mark.
+fn lists(world: &World, member: &str, mark: &Mark) -> Vec<Request> {
+    let all = world.requests(member, mark).into_iter();
+    all.filter(|one| one.verb == "list" && one.resource == "gadgets").collect()
+}
+
 #[test]
-fn own_rules_that_are_edited_all_the_time_have_their_objects_listed_once() {
+fn own_rules_that_are_edited_all_the_time_have_what_bears_the_owners_label_listed_once_in_a_while() {
     scenario(async |world| {
         let alice = deliver(&world, ruled("has(metadata.name)", "'x'")).await;
         world.ready("shop").await;
+        sleep(Duration::from_secs(30)).await;
         let mark = world.mark();
         for nth in 0..20 {
             let current = format!("has(metadata.name) || {nth} == 0");
             world.deliver_with("shop", &gadget(), ruled(&current, "'x'")).await;
             world.look("shop", &format!("edit {nth}"), 1).await;
         }
-        let lists = world.requests("berlin", &mark);
-        let lists = lists.iter().filter(|one| one.verb == "list" && one.resource == "gadgets").count();
-        assert!(lists <= 1, "{lists} lists");
+        assert_eq!(lists(&world, "berlin", &mark).len(), 1);
+        sleep(Duration::from_secs(60)).await;
+        let all = lists(&world, "berlin", &mark);
+        assert_eq!(all.len(), 2, "what was edited since is judged by one more");
+        let owner = OwnerHash::new(&HubId::try_from(&*world.ns).unwrap(), &world.ns, "shop").label_key();
+        assert!(all.iter().all(|one| one.uri.contains(&owner)), "{owner}: {all:?}");
         assert_eq!(world.writes("berlin", &mark), []);
         world.end().await;
         GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn rules_of_the_fleet_that_are_edited_all_the_time_cost_few_lists_and_two_at_once() {
+    const TAKES: Duration = Duration::from_secs(4);
+    scenario(async |world| {
+        let members = ["austin", "berlin", "tokyo"];
+        world.register(&members).await;
+        world.deliver("shop", &members, &gadget()).await;
+        world.ready("shop").await;
+        let began = Arc::new(Mutex::new(Vec::new()));
+        for member in members {
+            let began = began.clone();
+            let slow = move |call: &Call| match call.verb == Verb::List && call.resource == "gadgets" {
+                true => {
+                    began.lock().push(Instant::now());
+                    Fault::Delay(TAKES)
+                }
+                false => Fault::None,
+            };
+            memory(&world, member).set_fault(Arc::new(slow));
+        }
+        let mark = world.mark();
+        for nth in 0..20 {
+            write(&world, "rules", &rule(&format!("has(metadata.name) || {nth} == 0"))).await;
+            sleep(Duration::from_secs(3)).await;
+        }
+        sleep(Duration::from_secs(60)).await;
+        for member in members {
+            let count = lists(&world, member, &mark).len();
+            assert!((2..=8).contains(&count), "{count} lists on {member} for 20 edits");
+            assert_eq!(world.writes(member, &mark), []);
+        }
+        let began = began.lock().clone();
+        let beside = |at: &Instant| began.iter().filter(|one| **one >= *at && **one < *at + TAKES).count();
+        assert_eq!(began.iter().map(beside).max(), Some(2), "{began:?}");
+        for member in members {
+            memory(&world, member).clear_fault();
+        }
+        world.end().await;
     });
 }
 

@@ -198,11 +198,12 @@ impl Bed for Memory {
 /// As the testbed's audit log would tell it.
 fn request(call: memkube::Call) -> Request {
     let slash = if call.subresource.is_empty() { "" } else { "/" };
+    let labels = if call.labels.is_empty() { "" } else { "?labelSelector=" };
     Request {
         user: call.user.to_string(),
         verb: if call.verb == Verb::Apply { "patch".into() } else { call.verb.to_string() },
         resource: format!("{}{slash}{}", call.resource, call.subresource),
-        uri: format!("{}{}", call.path, if call.dry_run { "?dryRun=All" } else { "" }),
+        uri: format!("{}{}{labels}{}", call.path, if call.dry_run { "?dryRun=All" } else { "" }, call.labels),
         group: call.group,
         namespace: call.namespace,
         name: call.name,
