@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
 use vidra_api::MemberCluster;
+use vidra_api::labels::HEALTH_RULES;
 
 use crate::error::{CONFIG_MAPS, Doing, Failure, MEMBERS, READING, is_missing};
 use crate::output::complain;
@@ -194,6 +195,21 @@ impl Cluster {
             check_found(found, format!("the namespace {name} on the hub"), "choose another with -n")?;
         }
         Ok(())
+    }
+
+    /// The ConfigMaps of health rules of the fleet, in the namespace in which the hub runs.
+    ///
+    /// # Errors
+    /// They may not be read, or the namespace does not exist.
+    pub async fn health_rules(&self, namespace: &str) -> Result<Vec<ConfigMap>, Failure> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let all = self.list_labelled(&api, &format!("{HEALTH_RULES}=true")).await?;
+        if all.is_empty() {
+            let found = self.find(&Api::<Namespace>::all(self.client.clone()), namespace, READING).await;
+            let what = format!("the namespace {namespace} on the hub");
+            check_found(found, what, "name the one in which the hub runs with --hub-namespace")?;
+        }
+        Ok(all)
     }
 
     /// Reads one object; none where it is not there.

@@ -88,8 +88,7 @@ async fn rule_sources(
     flags: &CheckFlags,
     changed: Option<Vec<ConfigMap>>,
 ) -> Result<(Vec<ConfigMap>, Vec<ConfigMap>), Failure> {
-    let api: Api<ConfigMap> = Api::namespaced(hub.client.clone(), &flags.hub_namespace);
-    let now = hub.list_labelled(&api, &format!("{HEALTH_RULES}=true")).await?;
+    let now = hub.health_rules(&flags.hub_namespace).await?;
     let mut then = now.clone();
     let mut warnings = Vec::new();
     for one in changed.into_iter().flatten() {

@@ -1,9 +1,7 @@
 //! `kubectl vidra health`.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use serde_json::Value;
-use vidra_api::labels::HEALTH_RULES;
 use vidra_api::{MemberCluster, VidraTarget};
 use vidra_core::health::{facts::Facts, library, rules::RuleSet};
 use vidra_core::manifest;
@@ -65,8 +63,7 @@ fn of_a_file(flags: &HealthFlags) -> Result<RuleSet, Failure> {
 /// them.
 async fn of_the_hub(place: &Place, flags: &HealthFlags) -> Result<RuleSet, Failure> {
     let hub = Cluster::hub(place).await?;
-    let config_maps: Api<ConfigMap> = Api::namespaced(hub.client.clone(), &flags.hub_namespace);
-    let config_maps = hub.list_labelled(&config_maps, &format!("{HEALTH_RULES}=true")).await?;
+    let config_maps = hub.health_rules(&flags.hub_namespace).await?;
     let named = flags.resource.as_ref().or(flags.name.as_ref());
     let (own, fields) = match named {
         None => (Vec::new(), String::new()),

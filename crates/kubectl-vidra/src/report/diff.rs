@@ -10,9 +10,12 @@ use vidra_api::{
     labels::APPROVE_REMOVAL,
 };
 use vidra_core::annotations::Unknown;
+use vidra_core::feedback;
 use vidra_core::guard::{self, Removal};
+use vidra_core::health::{own, rules::Rules};
 use vidra_core::object::ObjectKey;
 use vidra_core::select::{self, Selection};
+use vidra_core::status::Reason;
 
 use super::declared::{Declared, Objects, Sources, declared};
 use crate::text::{brief, clean, count, some_of};
@@ -71,6 +74,7 @@ pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
         ));
     }
     text.push_str(&objects(question, &now, &then));
+    text.push_str(&unseen(question, &now, &then));
     let differs = !text.is_empty() || unreadable.is_some();
     if !differs {
         text.push_str("No differences.\n");
@@ -80,6 +84,7 @@ pub fn diff(question: &Question<'_>) -> Result<Answer, String> {
         text.push_str(&format!("! its annotation {} {unknown}\n", clean(unknown.key())));
     }
     text.push_str(&overrides(&then));
+    text.push_str(&rules(&question.then.spec));
     text.push_str(&unknown(question));
     Ok(Answer { text, differs })
 }
@@ -378,6 +383,39 @@ fn overrides(then: &Declared) -> String {
         ));
     }
     text
+}
+
+/// Rules that the hub could not use.
+fn rules(spec: &VidraResourceSpec) -> String {
+    let (_, problems) = own::read(&spec.health_check_exprs, &Rules::default());
+    let health = own::complaint(&problems).into_iter().chain(own::duplicates(&problems));
+    let (_, feedback) = feedback::Rules::read(&spec.status_feedback);
+    health.chain(feedback).map(|why| format!("! {}\n", brief(&why, 600))).collect()
+}
+
+/// Clusters that have what is not compared: what is declared now is nothing, or cannot be read, or a removal is held.
+fn unseen(question: &Question<'_>, now: &Declared, then: &Declared) -> String {
+    let declared = |cluster: &str| {
+        let place = now.clusters.get(cluster).and_then(|place| now.renderings.get(*place));
+        place.and_then(|objects| objects.as_ref().ok()).map_or(0, BTreeMap::len)
+    };
+    let mut has: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    for target in question.targets {
+        let (cluster, status) = (&target.spec.cluster, target.status.as_ref());
+        let objects = status.map_or(0, |status| status.objects);
+        let is_held = status.and_then(Reason::of) == Some(Reason::RemovalHeld);
+        let stays = then.clusters.contains_key(cluster) && is_asked(question, cluster);
+        if stays && objects > 0 && (is_held || declared(cluster) == 0) {
+            has.entry(objects).or_default().push(cluster.clone());
+        }
+    }
+    let line = |(objects, clusters): (i64, Vec<String>)| {
+        let (on, objects) = (some_of(&clusters, false), count(objects, "object"));
+        format!(
+            "! it has {objects} on {on}, and not all are declared now: which of them would be deleted is not shown\n"
+        )
+    };
+    has.into_iter().map(line).collect()
 }
 
 /// What the comparison does not cover.

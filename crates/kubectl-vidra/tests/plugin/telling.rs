@@ -168,11 +168,11 @@ async fn a_reader_that_goes_and_a_person_that_interrupts_are_no_faults() -> Resu
     ensure!(killed.success());
     let ran = Ran::of(waiting.wait_with_output()?)?.ended(130)?;
     // Once, however long it waits; the interruption may come before.
-    let waiting = "waiting for team-a/shop: the hub has not looked yet\n";
+    let waiting = "waiting for team-a/shop: the hub has not looked at all of it yet\n";
     ensure!(["", waiting].contains(&&*ran.err) && ran.out.is_empty(), "{ran:?}");
 
     let late = bed.run("admin", "reconcile shop -n team-a --timeout 100ms")?.ended(1)?;
-    let words = "VidraResource team-a/shop: not settled within 100ms: the hub has not looked yet";
+    let words = "VidraResource team-a/shop: not settled within 100ms: the hub has not looked at all of it yet";
     ensure!(late.err == format!("{waiting}{words}\n"), "{late:?}");
     bed.server.stop().await;
     Ok(())

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{
     Stop,
-    evaluation::Cost,
+    cost::Cost,
     time,
     value::{Text, Value},
 };

@@ -5,6 +5,7 @@
 //! chain doubles what it makes each time. Here depth is bounded while the text is read, and each step, each item of a
 //! loop and each byte that is made is counted, never timed: a verdict is a function of the object.
 
+mod cost;
 mod evaluation;
 mod functions;
 mod lexer;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value};
 
-use super::{FULL_EVALUATIONS, evaluation::Cost};
+use super::{FULL_EVALUATIONS, cost::Cost};
 use crate::mutants::{self, Mutant};
 
 /// Repeats the whole object, a Secret's data among it.
