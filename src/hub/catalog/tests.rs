@@ -1,5 +1,6 @@
 //! What the catalog keeps when what it was about is gone: nothing.
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use vidra_api::{MemberClusterSpec, VidraInventory, VidraInventorySpec, VidraTarg
 use super::*;
 use crate::{
     base::env::SeededRng,
-    workqueue::{Limits, QueueMetrics},
+    workqueue::{Key, Limits, QueueMetrics, Verdict},
 };
 
 fn catalog() -> Catalog {
@@ -107,4 +108,35 @@ fn where_a_members_objects_are_is_what_its_inventories_say_that_hold_any() {
     }
     assert_eq!(catalog.delivered_to("berlin"), BTreeSet::new());
     assert_eq!(catalog.delivered_to("tokyo"), BTreeSet::from(["c".into()]));
+}
+
+#[test]
+fn values_alone_and_what_nobody_acts_on_wake_no_vidra_resource_and_another_state_does() {
+    let (queue, _timer) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), QueueMetrics::default());
+    let (catalog, key) = (Catalog::new(queue.clone()), TargetKey::new("team", "shop", "berlin"));
+    let mut version = 0;
+    let mut woken = |status: Value| {
+        version += 1;
+        let told = VidraTarget { status: read(status), ..target(&key, version) };
+        catalog.fold_target(told, Via::Watch);
+        let turns = std::iter::from_fn(|| queue.next().now_or_never());
+        let keys: Vec<_> = turns.map(|turn| turn.key).collect();
+        keys.iter().for_each(|key| queue.done(key, Verdict::Done(None)));
+        keys.contains(&Key::Resource(key.resource_key()))
+    };
+    let ready = json!({"state": "Ready"});
+    assert!(woken(ready.clone()), "it is new");
+    let one = json!({"apiVersion": "v1", "kind": "Service", "name": "web"});
+    for (field, value) in [
+        ("feedback", json!({"objects": [], "leftOut": 2})),
+        ("feedbackAt", json!("2026-01-01T00:00:00Z")),
+        ("unproven", json!({"objects": 1, "first": [one]})),
+    ] {
+        let mut status = ready.clone();
+        status[field] = value;
+        assert!(!woken(status.clone()), "{field}");
+        status["state"] = "Failed".into();
+        assert!(woken(status), "{field} beside another state");
+        assert!(woken(ready.clone()));
+    }
 }

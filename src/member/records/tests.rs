@@ -635,6 +635,26 @@ fn what_somebody_has_taken_the_marks_off_is_judged_by_its_owners_rules_all_the_s
     }
 }
 
+#[test]
+fn an_object_gives_back_its_values_while_something_proves_that_it_is_its_owners() {
+    let rule = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "values": [{"name": "mode", "expression": "data.mode"}]});
+    let rules = Arc::new(FeedbackRules::read(&[serde_json::from_value(rule).unwrap()]).0);
+    let records = records();
+    records.feed_by(&owner(), rules);
+    for (version, is_proved) in [(10, false), (11, true), (12, false)] {
+        let mut live = live(version, "fast", true);
+        if !is_proved {
+            live.json["metadata"]["managedFields"] = json!([]);
+        }
+        let woken = records.fold(&gvk(), live, Source::Watch);
+        let given = records.feedback(&owner(), |_| false, true).unwrap();
+        assert_eq!(given.objects.len(), usize::from(is_proved), "{version}: {given:?}");
+        assert!(!is_proved || woken == [target()], "{version}");
+        assert!(records.unfed(&owner()).is_empty(), "{version}: nothing of it is to be read");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_judged_of_an_object_by_own_rules_says_nothing_of_another_of_its_name() {
     let written = json!([{"apiVersion": "v1", "kind": "ConfigMap", "failed": "data.mode == 'slow'",
