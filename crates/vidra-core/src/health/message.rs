@@ -38,9 +38,14 @@ static CUTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 pub(super) fn stable(text: &str) -> String {
     // What is cut is longer than what stands instead; beyond this nothing is shown.
     let begins: String = text.chars().take(8 * TEXT_MAX).collect();
+    // A secret that ends there is not known for one: no word is read in part.
+    let whole = match begins.len() < text.len() {
+        true => begins.rsplit_once(char::is_whitespace).map_or("…", |(whole, _)| whole),
+        false => &begins,
+    };
     let cut = CUTS
         .iter()
-        .fold(begins, |text, (pattern, instead)| pattern.replace_all(&text, *instead).into_owned());
+        .fold(whole.to_owned(), |text, (pattern, instead)| pattern.replace_all(&text, *instead).into_owned());
     unseen::shown(&cut, TEXT_MAX)
 }
 

@@ -61,6 +61,23 @@ fn the_condition_that_decides_tells_why_in_its_own_words() {
 }
 
 #[test]
+fn of_a_text_of_megabytes_that_means_no_good_the_first_words_are_told_and_no_secret() {
+    let evil = "\u{1b}[2J\u{9b}\u{202e}\r\nBearer abcdef at https://ann:hunter@db.example";
+    let filled = |to: usize| format!("{} {evil}", "7".repeat(to));
+    // Where what is read of it ends in the middle of the secrets, too.
+    let starts = (1950..2060).map(|to| (filled(to), 4 << 10)).chain([(evil.to_owned(), 4 << 20)]);
+    for (start, more) in starts {
+        let text = format!("{start}{}", "x".repeat(more));
+        let live = widget(json!({"conditions": [{"type": "Ready", "status": "False", "message": text}]}));
+        let message = judge(&live, &RuleSet::default(), &Facts::default()).health.message;
+        let told = message.strip_prefix("The condition Ready is not True").unwrap();
+        assert!(told.chars().count() <= 2 + 256, "{told}");
+        let is_clean = !told.contains(|c: char| crate::unseen::is_unseen(c));
+        assert!(is_clean && !["abc", "ann", "hun"].iter().any(|secret| told.contains(secret)), "{told:?}");
+    }
+}
+
+#[test]
 fn conditions_of_a_closed_table_are_heard() {
     let plain = |kind: &str, status: &str| json!({"type": kind, "status": status});
     let ready = || plain("Ready", "True");
