@@ -246,7 +246,7 @@ const CIRCLES: &[(&str, usize, &str)] = &[
     ),
     ("crates/testkit/src", 16, "the world, its judge and its observer look at each other"),
     ("crates/vidra-api/src", 9, "the types of one API name each other"),
-    ("crates/vidra-core/src", 16, "steps that lead to each other, expressions that contain each other"),
+    ("crates/vidra-core/src", 13, "steps that lead to each other, expressions that contain each other"),
     ("crates/kubectl-vidra/src", 0, ""),
     ("crates/xtask/src", 0, ""),
     ("src", 0, ""),
