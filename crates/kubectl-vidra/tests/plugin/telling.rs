@@ -172,7 +172,8 @@ async fn a_reader_that_goes_and_a_person_that_interrupts_are_no_faults() -> Resu
     ensure!(["", waiting].contains(&&*ran.err) && ran.out.is_empty(), "{ran:?}");
 
     let late = bed.run("admin", "reconcile shop -n team-a --timeout 100ms")?.ended(1)?;
-    let words = "VidraResource team-a/shop: not settled within 100ms: the hub has not looked at all of it yet";
+    let words =
+        "VidraResource team-a/shop: not settled within 100ms: the hub has not looked at all of it yet";
     ensure!(late.err == format!("{waiting}{words}\n"), "{late:?}");
     bed.server.stop().await;
     Ok(())
