@@ -288,7 +288,7 @@ impl Records {
         self.inner.lock().folds
     }
 
-    /// What [`Records::listed`] would take for gone, had its list no version.
+    /// What [`Records::end_list`] would take for gone, had its list no version.
     pub fn unseen(
         &self,
         gvk: &Gvk,
