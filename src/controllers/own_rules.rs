@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use vidra_api::{FeedbackRule, HealthCheckExpr, VidraResourceSpec};
+use vidra_api::{FeedbackRule, HealthCheckExpr, VidraResource};
 use vidra_core::{
     feedback,
     health::{own, rules},
 };
 
-use super::{Hub, state::ResourceState};
+use super::Hub;
 use crate::workqueue::ResourceKey;
 
 /// What was read of a list in a VidraResource's spec.
@@ -30,44 +30,51 @@ pub(super) type OwnFeedback = OwnRules<FeedbackRule, feedback::Rules, String>;
 /// The health rules that a VidraResource has now; `None`: it has none, or is not there. One that cannot be used any more is as
 /// it was.
 pub(super) fn own_health(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnHealth>> {
-    read(hub, key, |spec| &spec.health_check_exprs, |state| &mut state.own_health, own::read)
+    let resource = hub.catalog.resource(key)?;
+    let known = hub.state.lock().resource(key).and_then(|state| state.own_health.clone());
+    let (kept, is_news) = read(&resource, &resource.spec.health_check_exprs, known, own::read);
+    if is_news {
+        let mut state = hub.state.lock();
+        // Under the lock: of one that is gone nothing is to be remembered.
+        hub.catalog.resource(key)?;
+        state.resource_mut(key).own_health.clone_from(&kept);
+    }
+    kept
 }
 
 /// The rules of feedback that it has now.
 pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedback>> {
+    let resource = hub.catalog.resource(key)?;
+    let known = hub.state.lock().resource(key).and_then(|state| state.own_feedback.clone());
     let compile = |written: &[FeedbackRule], _: &_| feedback::Rules::read(written);
-    read(hub, key, |spec| &spec.status_feedback, |state| &mut state.own_feedback, compile)
+    let (kept, is_news) = read(&resource, &resource.spec.status_feedback, known, compile);
+    if is_news {
+        let mut state = hub.state.lock();
+        hub.catalog.resource(key)?;
+        state.resource_mut(key).own_feedback.clone_from(&kept);
+    }
+    kept
 }
 
-type Slot<W, R, P> = Option<Arc<OwnRules<W, R, P>>>;
-
+/// What is written now, read; and whether that is another than the `known` one.
 fn read<W: Clone + PartialEq, R: Default, P>(
-    hub: &Hub,
-    key: &ResourceKey,
-    written: fn(&VidraResourceSpec) -> &Vec<W>,
-    slot: fn(&mut ResourceState) -> &mut Slot<W, R, P>,
+    resource: &VidraResource,
+    written: &[W],
+    known: Option<Arc<OwnRules<W, R, P>>>,
     compile: impl FnOnce(&[W], &R) -> (R, Vec<P>),
-) -> Slot<W, R, P> {
-    let resource = hub.catalog.resource(key)?;
-    let (uid, written) = (resource.metadata.uid.clone(), written(&resource.spec));
-    let known = hub.state.lock().known_resource(key).and_then(|state| slot(state).clone());
+) -> (Option<Arc<OwnRules<W, R, P>>>, bool) {
+    let uid = resource.metadata.uid.clone();
+    let was_known = known.is_some();
     let known = known.filter(|known| known.uid == uid);
-    match &known {
-        None if written.is_empty() => return None,
-        Some(known) if known.written == *written => return Some(known.clone()),
-        _ => {}
+    if written.is_empty() {
+        return (None, was_known);
     }
     let (rules, problems) = match &known {
-        Some(known) => compile(written, &known.rules),
+        Some(same) if same.written == written => return (known, false),
+        Some(before) => compile(written, &before.rules),
         None => compile(written, &R::default()),
     };
-    let read = OwnRules { uid, written: written.clone(), rules: Arc::new(rules), problems };
-    let kept = (!written.is_empty()).then(|| Arc::new(read));
-    let mut state = hub.state.lock();
-    // Under the lock: of one that is gone nothing is to be remembered.
-    hub.catalog.resource(key)?;
-    slot(state.resource_mut(key)).clone_from(&kept);
-    kept
+    (Some(Arc::new(OwnRules { uid, written: written.to_vec(), rules: Arc::new(rules), problems })), true)
 }
 
 /// The rules that a target goes by: those of which its spec has the digest. What is declared now may not have reached it, or

@@ -211,11 +211,6 @@ impl ControllerState {
     }
 
     /// The same, to change it.
-    pub(super) fn known_resource(&mut self, key: &ResourceKey) -> Option<&mut ResourceState> {
-        self.resources.get_mut(key)
-    }
-
-    /// The same, with an entry where there was none.
     pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceState {
         self.resources.entry(key.clone()).or_default()
     }

@@ -58,7 +58,6 @@ use self::{
 };
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY, after_hub_error,
-    state::TargetMemory,
     write_refusal::{forget_failures, refusal},
 };
 use crate::{
@@ -257,6 +256,7 @@ fn honour_request(ctx: &Context<'_>) -> Option<String> {
             ctx.hub.queue.add(Key::Target(key), Priority::User);
         }
     }
-    let owes = |cluster: &String| state.target(&ctx.target_key(cluster)).is_some_and(TargetMemory::owes_look);
+    let owes =
+        |cluster: &String| state.target(&ctx.target_key(cluster)).is_some_and(|state| state.owes_look());
     if targets.keys().any(owes) && !mutants::is(Mutant::RequestHandledAtOnce) { handled } else { Some(asked) }
 }

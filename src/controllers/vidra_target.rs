@@ -68,7 +68,6 @@ pub(super) use self::{cause::Causes, handover::Undeclared, inventory_recovery::m
 use super::{
     Hub, RETRY_MOST, after_hub_error,
     intent::{Intent, confirm},
-    state::TargetMemory,
     status_throttle::News,
     write_refusal::forget_failures,
 };
@@ -97,9 +96,9 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
         }
     };
     let ctx = &Context { hub, key, target: &target };
-    hub.state.lock().change_target(key, TargetMemory::begin_look);
+    hub.state.lock().change_target(key, |state| state.begin_look());
     let ended = run(ctx).await;
-    if ended.is_ok() && hub.state.lock().change_target(key, TargetMemory::end_look) {
+    if ended.is_ok() && hub.state.lock().change_target(key, |state| state.end_look()) {
         hub.queue.add(Key::Resource(key.resource_key()), Priority::User);
     }
     match ended {
@@ -276,7 +275,8 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     // Of a kind that is new there the first object tells whether it matters.
     own_health::read_kinds(ctx, session, desired, &token).await;
     cause::ask(ctx, session, desired, &token).await;
-    if revisit {
+    // Where its leave to call was taken back in the middle it has not looked.
+    if revisit && token.check().is_ok() {
         ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }
     finish(&scope, &executor, plan, (execution, change), repair).await

@@ -188,12 +188,16 @@ impl Run {
 
     /// Watches, one session after another, until a list is due.
     async fn watch(&self, course: &mut Course, mut version: String) -> After {
+        let mut broke = false;
         loop {
             let opened = Box::pin(self.reader.wire.watch(&version, WATCH_SECONDS, WATCH_OPENS)).await;
             // It may have waited for long until it was opened.
             let began = Instant::now();
             let ended = match opened {
                 Ok(lines) => {
+                    if std::mem::take(&mut broke) {
+                        self.registry.doubt.note_answer();
+                    }
                     let _open = self.registry.doubt.watches();
                     self.session(course, &mut version, lines).await
                 }
@@ -222,6 +226,7 @@ impl Run {
                     return After::List;
                 }
                 Ended::Broken(error) => {
+                    broke = true;
                     if let Some(after) = self.after_break(course, error).await {
                         return after;
                     }
