@@ -22,6 +22,8 @@ pub(super) struct OwnRules<W, R, P> {
     pub(super) problems: Vec<P>,
 }
 
+type Kept<W, R, P> = Option<Arc<OwnRules<W, R, P>>>;
+
 /// Of `spec.healthCheckExprs`.
 pub(super) type OwnHealth = OwnRules<HealthCheckExpr, rules::Rules, rules::Problem>;
 /// Of `spec.statusFeedback`.
@@ -60,9 +62,9 @@ pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedba
 fn read<W: Clone + PartialEq, R: Default, P>(
     resource: &VidraResource,
     written: &[W],
-    known: Option<Arc<OwnRules<W, R, P>>>,
+    known: Kept<W, R, P>,
     compile: impl FnOnce(&[W], &R) -> (R, Vec<P>),
-) -> (Option<Arc<OwnRules<W, R, P>>>, bool) {
+) -> (Kept<W, R, P>, bool) {
     let uid = resource.metadata.uid.clone();
     let was_known = known.is_some();
     let known = known.filter(|known| known.uid == uid);
