@@ -81,6 +81,13 @@ fn read<W: Clone + PartialEq, R: Default, P>(
 
 /// The rules that a target goes by: those of which its spec has the digest. What is declared now may not have reached it, or
 /// be held; then it goes by what it went by `before`, and where this process never knew that, by what is declared now.
-pub(super) fn delivered<R>(now: Arc<R>, before: Arc<R>, is_delivered: impl Fn(&R) -> bool) -> Arc<R> {
-    if is_delivered(&now) || !is_delivered(&before) { now } else { before }
+pub(super) fn delivered<R>(
+    now: Arc<R>,
+    before: impl FnOnce() -> Arc<R>,
+    is_delivered: impl Fn(&R) -> bool,
+) -> Arc<R> {
+    if is_delivered(&now) {
+        return now;
+    }
+    Some(before()).filter(|before| is_delivered(before)).unwrap_or(now)
 }

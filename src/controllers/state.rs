@@ -114,7 +114,7 @@ pub(super) struct ResourceState {
     pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.
     pub(super) tried: Option<u64>,
-    /// The request to reconcile that its targets have been told of last.
+    /// The request to reconcile that was passed on to its targets last.
     pub(super) request: Option<String>,
 }
 

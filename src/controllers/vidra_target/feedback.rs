@@ -15,7 +15,7 @@ use crate::{
 pub(super) fn rules(ctx: &Context<'_>, session: &Session, owner: &Owner) -> Arc<Rules> {
     let wanted = ctx.target.spec.status_feedback.as_ref();
     let now = own_feedback(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
-    delivered(now, session.records.feedback_rules(&owner.hash), |rules| rules.digest() == wanted)
+    delivered(now, || session.records.feedback_rules(&owner.hash), |rules| rules.digest() == wanted)
 }
 
 /// What came back; `None`: nobody has looked. `before`: what the status says now, which stands until all is read.

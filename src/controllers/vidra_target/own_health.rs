@@ -35,7 +35,7 @@ pub(super) fn hand_to(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) {
 fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> {
     let wanted = ctx.target.spec.health_rules.as_ref();
     let now = own_health(ctx.hub, &ctx.key.resource_key()).map(|own| own.rules.clone()).unwrap_or_default();
-    delivered(now, session.records.own_rules(owner), |rules| rules.own_digest().as_ref() == wanted)
+    delivered(now, || session.records.own_rules(owner), |rules| rules.own_digest().as_ref() == wanted)
 }
 
 /// Has the objects listed that the target's own rules have not judged, or of which what it asks back was not read, by its

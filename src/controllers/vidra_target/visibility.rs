@@ -120,8 +120,10 @@ pub(super) async fn require_informers(
             // Where no watch tells, one list does.
             State::Failing(_) => {
                 let Some(need) = needs.get(&place.gvk) else { continue };
-                has_listed = true;
-                for (place, error) in informers.list_now(&place, need).await {
+                let failed = informers.list_now(&place, need).await;
+                // By a list that failed nothing is planned.
+                has_listed |= !failed.contains_key(&place);
+                for (place, error) in failed {
                     if error.class == Class::NotServed && is_served_no_more(session, &place.gvk).await {
                         return Err(Requeue::AtOnce);
                     }

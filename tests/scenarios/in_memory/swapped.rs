@@ -129,36 +129,40 @@ fn what_another_cluster_in_its_place_does_not_have_is_not_taken_for_removed() {
     });
 }
 
+/// Another cluster comes to be there when a first list has met this fault.
+async fn gets_nothing_where_a_first_list_met(world: World, fault: fn() -> Fault) {
+    world.register(&["berlin"]).await;
+    let lists = Arc::new(AtomicUsize::default());
+    let listed = lists.clone();
+    let amiss = move |call: &Call| {
+        let is_one = &*call.user == "vidra-hub" && call.verb == Verb::List && call.resource == "configmaps";
+        listed.fetch_add(usize::from(is_one), Ordering::Relaxed);
+        if is_one { fault() } else { Fault::None }
+    };
+    let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
+    berlin.set_fault(Arc::new(amiss));
+    world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+    wait_for("the hub lists", SOON, async || match lists.load(Ordering::Relaxed) {
+        0 => Err("it has not".into()),
+        _ => Ok(()),
+    })
+    .await;
+    let mark = world.mark();
+    world.redirect("berlin", tokyo);
+    world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+    assert_eq!(world.writes("tokyo", &mark), []);
+    berlin.clear_fault();
+    world.redirect("berlin", berlin);
+    world.ready("shop").await;
+    world.end().await;
+}
+
 /// The list that broke was the first of its kind, so no watch broke with it: what the next one showed was another cluster's, and
 /// what was decided by it went there.
 #[test]
 fn another_cluster_gets_nothing_where_only_a_first_list_broke_on_the_way_to_it() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let lists = Arc::new(AtomicUsize::default());
-        let listed = lists.clone();
-        let late = move |call: &Call| {
-            let is_one =
-                &*call.user == "vidra-hub" && call.verb == Verb::List && call.resource == "configmaps";
-            listed.fetch_add(usize::from(is_one), Ordering::Relaxed);
-            if is_one { Fault::Delay(Duration::from_secs(2)) } else { Fault::None }
-        };
-        let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
-        berlin.set_fault(Arc::new(late));
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        wait_for("the hub lists", SOON, async || match lists.load(Ordering::Relaxed) {
-            0 => Err("it has not".into()),
-            _ => Ok(()),
-        })
-        .await;
-        let mark = world.mark();
-        world.redirect("berlin", tokyo);
-        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
-        assert_eq!(world.writes("tokyo", &mark), []);
-        berlin.clear_fault();
-        world.redirect("berlin", berlin);
-        world.ready("shop").await;
-        world.end().await;
+        gets_nothing_where_a_first_list_met(world, || Fault::Delay(Duration::from_secs(2))).await;
     });
 }
 
@@ -167,30 +171,6 @@ fn another_cluster_gets_nothing_where_only_a_first_list_broke_on_the_way_to_it()
 #[test]
 fn another_cluster_gets_nothing_that_came_between_two_lists() {
     scenario(async |world| {
-        world.register(&["berlin"]).await;
-        let lists = Arc::new(AtomicUsize::default());
-        let listed = lists.clone();
-        let refused = move |call: &Call| {
-            let is_one =
-                &*call.user == "vidra-hub" && call.verb == Verb::List && call.resource == "configmaps";
-            listed.fetch_add(usize::from(is_one), Ordering::Relaxed);
-            if is_one { Fault::Status(500, "InternalError") } else { Fault::None }
-        };
-        let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
-        berlin.set_fault(Arc::new(refused));
-        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        wait_for("a list is refused", SOON, async || match lists.load(Ordering::Relaxed) {
-            0 => Err("the hub has not listed".into()),
-            _ => Ok(()),
-        })
-        .await;
-        let mark = world.mark();
-        world.redirect("berlin", tokyo);
-        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
-        assert_eq!(world.writes("tokyo", &mark), []);
-        berlin.clear_fault();
-        world.redirect("berlin", berlin);
-        world.ready("shop").await;
-        world.end().await;
+        gets_nothing_where_a_first_list_met(world, || Fault::Status(500, "InternalError")).await;
     });
 }

@@ -55,7 +55,7 @@ pub(super) fn conditions(live: &Value) -> impl Iterator<Item = Condition<'_>> {
     })
 }
 
-/// The generation that all conditions are of, and the one that is declared, where none is of that.
+/// The latest generation that a condition is of, and the one that is declared, where that is a later one.
 pub(super) fn conditions_behind(live: &Value) -> Option<(i64, i64)> {
     let told = conditions(live).filter_map(|condition| condition.generation).max()?;
     let declared = number(live, "/metadata/generation")?;

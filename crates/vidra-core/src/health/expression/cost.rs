@@ -19,7 +19,7 @@ pub(super) const NO_STEPS_LEFT: &str = "with those before it, it takes more than
 pub(super) const NO_BYTES_LEFT: &str = "with those before it, it makes more than 512 KiB";
 
 impl Cost {
-    /// That of so many evaluations, each up to its bounds.
+    /// That of this many evaluations, each up to its bounds.
     pub(super) fn of(evaluations: usize) -> Self {
         Self { steps: STEPS_MAX * evaluations, bytes: BYTES_MAX * evaluations }
     }

@@ -47,7 +47,7 @@ const ITEMS_MAX: usize = 1024;
 const STEPS_MAX: usize = 10_000;
 /// Most bytes that one evaluation makes: texts, and items of lists and maps.
 const BYTES_MAX: usize = 256 * 1024;
-/// All evaluations over one [`View`] may take so many times what one may: an object that changes a hundred times a second,
+/// All evaluations over one [`View`] may take this many times what one may: an object that changes a hundred times a second,
 /// with twenty costly expressions about it, would take a core otherwise.
 const FULL_EVALUATIONS: usize = 2;
 
