@@ -1,18 +1,25 @@
 //! Doubt about who answers. After a connection broke, another cluster may be behind the address: until the uid of the
 //! one that answers was read again, nothing is written.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::{
+    collections::BTreeSet,
+    mem,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use vidra_core::mutants::{self, Mutant};
 
-/// See the module.
+use crate::workqueue::TargetKey;
+
+/// Whether it is known who answers at a member's address, and who waits for that.
 #[derive(Debug, Default)]
 pub struct Doubt {
     raised: AtomicU64,
     settled: AtomicU64,
-    /// Somebody waits for it to be settled.
-    waits: AtomicBool,
+    /// They look again when it is settled.
+    waits: Mutex<BTreeSet<TargetKey>>,
     /// Watches that are open.
     open: AtomicUsize,
     news: Notify,
@@ -65,15 +72,16 @@ impl Doubt {
         self.settled.load(Ordering::SeqCst) < self.count()
     }
 
-    /// Who answers was asked when it had been raised so often, and is known. Returns whether somebody waits for that.
-    pub fn settle(&self, count: u64) -> bool {
+    /// Who answers was asked when it had been raised so often, and is known. Returns those that waited for that: the others
+    /// have nothing to look for.
+    pub fn settle(&self, count: u64) -> BTreeSet<TargetKey> {
         self.settled.fetch_max(count, Ordering::SeqCst);
-        !self.is_open() && self.waits.swap(false, Ordering::SeqCst)
+        if self.is_open() { BTreeSet::new() } else { mem::take(&mut self.waits.lock()) }
     }
 
-    /// Somebody wants to be told when it is settled.
-    pub fn wait(&self) {
-        self.waits.store(true, Ordering::SeqCst);
+    /// A target is to look again when it is settled.
+    pub fn wait(&self, key: &TargetKey) {
+        self.waits.lock().insert(key.clone());
     }
 
     /// Returns when it was raised since the last time.
@@ -110,9 +118,11 @@ mod tests {
         doubt.raise();
         let asked = doubt.count();
         doubt.raise();
-        doubt.wait();
-        assert!(!doubt.settle(asked) && doubt.is_open());
-        assert!(doubt.settle(doubt.count()) && !doubt.is_open());
-        assert!(!doubt.settle(doubt.count()), "nobody waits any more");
+        let key = TargetKey::new("team", "app", "berlin");
+        doubt.wait(&key);
+        assert!(doubt.settle(asked).is_empty() && doubt.is_open());
+        assert_eq!(doubt.settle(doubt.count()), BTreeSet::from([key]));
+        assert!(!doubt.is_open());
+        assert!(doubt.settle(doubt.count()).is_empty(), "nobody waits any more");
     }
 }

@@ -360,13 +360,13 @@ impl Session {
         is_sure.then(|| (inner.epoch, self.doubt.count()))
     }
 
-    /// As [`Session::epoch`]; where it is only a doubt that is in the way, its targets look again when it is settled.
-    pub fn is_sure(&self) -> bool {
+    /// As [`Session::epoch`]; where it is only a doubt that is in the way, the target looks again when it is settled.
+    pub fn is_sure_for(&self, key: &TargetKey) -> bool {
         if self.epoch().is_some() {
             return true;
         }
         if self.doubt.is_open() {
-            self.doubt.wait();
+            self.doubt.wait(key);
         }
         // It may have been settled just now.
         self.epoch().is_some()
@@ -395,6 +395,11 @@ impl Session {
     /// No watch is open that would break when another cluster comes to be there.
     pub fn is_blind(&self) -> bool {
         self.doubt.is_blind()
+    }
+
+    /// Who answers is not known: nothing is written until the probe has asked.
+    pub fn raise_doubt(&self) {
+        self.doubt.raise();
     }
 
     /// Asks who answers now: what was answered before by this cluster was so.
@@ -763,8 +768,8 @@ impl Session {
                     let message = "another cluster answers at its address".to_owned();
                     return Err(CallError { class: Class::Conflict, message });
                 }
-                if self.doubt.settle(asked) {
-                    (self.deps.wake_targets)(&self.cluster);
+                for key in self.doubt.settle(asked) {
+                    self.deps.queue.add(Key::Target(key), Priority::Resync);
                 }
                 Ok(())
             }

@@ -22,9 +22,11 @@ fn a_resource_without_events_waits_for_its_interval_and_the_one_beside_it_does_n
         world.register(&["berlin"]).await;
         // Objects of one kind: the other's informer sees those of the deaf one too.
         deliver(&world, "deaf", json!({"onEvents": false, "interval": "1h"})).await;
-        deliver(&world, "alert", json!({"interval": "1h"})).await;
         let alice = world.alice("berlin").await;
         let (deaf, alert) = (At::config_map(&world.ns, "deaf"), At::config_map(&world.ns, "alert"));
+        // The first list of a member's first informer puts in doubt who answered: who waits for that is the other one.
+        alice.merge(&deaf, json!({"data": {"key": "evil 0"}})).await;
+        deliver(&world, "alert", json!({"interval": "1h"})).await;
         for turn in 1..=2 {
             let evil = json!({"data": {"key": format!("evil {turn}")}});
             alice.merge(&deaf, evil.clone()).await;

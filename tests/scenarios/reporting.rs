@@ -124,6 +124,51 @@ fn an_edit_is_told_with_its_author_and_left_over_intervals_restarts_and_applying
 }
 
 #[test]
+fn an_edit_that_nobody_can_take_back_is_told_before_and_after_a_restart() {
+    scenario(async |mut world| {
+        let (alice, settings) = delivered(&world, "Report", &config_map("settings", "one")).await;
+        alice.merge(&settings, json!({"immutable": true, "data": {"key": "evil"}})).await;
+        let before = told(&world, &[("settings", ChangeKind::Modified)]).await;
+        world.restart_hub().await;
+        let mark = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(told(&world, &[("settings", ChangeKind::Modified)]).await, before);
+        world.ready("shop").await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        let quiet = world.mark();
+        world.after_passes(3).await;
+        assert_eq!(world.requests_for(&settings, "berlin", &quiet), [], "it was asked once");
+
+        world.deliver_with("shop", &config_map("settings", "one"), spec("Correct")).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ImmutableField").await;
+        world.end().await;
+    });
+}
+
+/// Whoever is refused an object has read it all the same.
+#[test]
+fn a_lost_label_stays_told_while_another_vidraresource_is_refused_the_object() {
+    scenario(async |mut world| {
+        let (alice, settings) = delivered(&world, "Report", &config_map("settings", "one")).await;
+        alice.merge(&settings, json!({"metadata": {"labels": {"vidra.dev/hub": null}}})).await;
+        told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        world.restart_hub().await;
+        world.after_passes(2).await;
+        let before = told(&world, &[("settings", ChangeKind::OwnershipLost)]).await;
+        world.deliver_with("other", &config_map("settings", "two"), spec("Correct")).await;
+        world.target_is("other", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        world.after_passes(3).await;
+        assert_eq!(told(&world, &[("settings", ChangeKind::OwnershipLost)]).await, before);
+
+        world.deliver_with("shop", &config_map("settings", "one"), spec("Correct")).await;
+        let is_labelled = |live: &Value| live["metadata"]["labels"]["vidra.dev/hub"].is_string();
+        alice.when(&settings, "brought back", is_labelled).await;
+        told(&world, &[]).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_deletion_is_told_after_one_look_and_not_undone() {
     scenario(async |mut world| {
         let manifest = config_map("beside", "one") + &config_map("settings", "one");

@@ -81,7 +81,7 @@ enum Phase<E> {
     Conflict(conflict::Phase<E>),
     Adopt(adopt::Phase),
     Immutable(immutable::Phase<E>),
-    Verify(verify::Phase),
+    Verify(verify::Phase<E>),
     End,
 }
 

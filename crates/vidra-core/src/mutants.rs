@@ -352,6 +352,10 @@ pub enum Mutant {
     SecretsSeen,
     /// Values take any room in a VidraTarget.
     FeedbackUnbounded,
+    /// A look fails where the object cannot be changed back.
+    FixedFails,
+    /// What only a read shows, without the hub's label, counts as it does with it.
+    UnlabelledCounts,
 }
 
 impl Mutant {
@@ -373,7 +377,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 158] = [
+    pub const GUARDS: [Mutant; 160] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -532,6 +536,8 @@ impl Mutant {
         Mutant::SecretsComeBack,
         Mutant::SecretsSeen,
         Mutant::FeedbackUnbounded,
+        Mutant::FixedFails,
+        Mutant::UnlabelledCounts,
     ];
 }
 

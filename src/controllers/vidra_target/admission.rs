@@ -82,7 +82,7 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
     };
     match session.state() {
         // Who answers is asked first.
-        State::Open(_) => Ok(session.is_sure().then_some(session)),
+        State::Open(_) => Ok(session.is_sure_for(ctx.key).then_some(session)),
         State::Down { since, error } => {
             let message = format!("out of reach since {since:.0}: {}", error.message);
             Err(Delivery::Unreachable { reason: Reason::MemberUnreachable, message })

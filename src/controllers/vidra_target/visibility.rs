@@ -16,7 +16,7 @@ use super::{
     requeue::{Requeue, Retry},
 };
 use crate::{
-    base::error::Class,
+    base::error::{CallError, Class},
     desired::Desired,
     member::{
         informers::{Need, Place, State},
@@ -133,12 +133,29 @@ pub(super) async fn require_informers(
             }
         }
     }
-    if has_listed && session.is_blind() {
-        // What was listed may be another cluster's.
-        session.confirm(&ctx.token(session)).await.map_err(|_| Requeue::Retry(Retry::Soon))?;
+    // What was listed may be another cluster's.
+    if has_listed
+        && session.is_blind()
+        && let Err(error) = session.confirm(&ctx.token(session)).await
+    {
+        return Err(after_unconfirmed(ctx, session, &error));
     }
     blind.objects = informers.unread(desired.wants.keys());
     Ok(blind)
+}
+
+/// When to look again where it is not known who has answered.
+fn after_unconfirmed(ctx: &Context<'_>, session: &Session, error: &CallError) -> Requeue {
+    match error.class {
+        Class::Withdrawn if session.is_sure_for(ctx.key) => Requeue::AtOnce,
+        Class::Withdrawn => Requeue::OnChange,
+        _ if error.is_transient() => Requeue::Retry(Retry::Soon),
+        // It does not say who it is: the probe finds that out, and tells it of the member.
+        _ => {
+            session.raise_doubt();
+            Requeue::Retry(Retry::Soon)
+        }
+    }
 }
 
 /// The member does not know the kind any more: from now on that is known.

@@ -23,6 +23,7 @@ pub(super) fn note(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: &V
             session.records.tell_hidden(gvk, Live::from(live.clone()));
         }
         Note::Present => session.records.tell_present(key, &Live::from(live.clone())),
+        Note::Fixed => session.records.tell_fixed(&owner.hash, key, live),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What one owner's live values are compared with, and what of them is hashed: not what is left alone.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    sync::Arc,
+};
 
 use serde_json::Value;
 use vidra_api::names::HubId;
@@ -24,7 +27,9 @@ pub(super) enum Base {
     Seen { set: Arc<FieldSet>, values: u64, exact: bool },
     /// What is left alone has changed since it was seen, or a field was lost to another VidraResource: only a dry run tells.
     Stale,
-    /// Our entry is gone; what was known before.
+    /// It differs in what cannot be changed, so that no dry run tells what an apply would leave.
+    Fixed,
+    /// Our entry is gone, or the label by which the object is seen; what was known before.
     Lost { was: Option<(Arc<FieldSet>, u64)> },
 }
 
@@ -62,8 +67,25 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// The base of an object of which these values over the set were known; `others`: what other VidraResources own of it.
+    /// `is_told`: where the same values are theirs alone, a dry run has told so.
+    pub(super) fn next_base(
+        &self,
+        entry: &Arc<FieldSet>,
+        (set, values): (Arc<FieldSet>, u64),
+        others: impl Iterator<Item = impl Borrow<FieldSet>>,
+        is_told: bool,
+    ) -> Base {
+        let drifted = self.differs(entry, &set, values);
+        match !drifted && set.is_lost_to(entry, others) {
+            true if is_told => Base::Apart { set, values },
+            true => Base::Stale,
+            false => Base::Known { set, values, drifted },
+        }
+    }
+
     /// Whether it is otherwise than these values over the set; `entry` is what our entry owns now.
-    pub(super) fn differs(&self, entry: &Arc<FieldSet>, set: &Arc<FieldSet>, values: u64) -> bool {
+    fn differs(&self, entry: &Arc<FieldSet>, set: &Arc<FieldSet>, values: u64) -> bool {
         (fields::values_hash(&self.seen, set, self.declared) != values
             && !is_yielded(self.spared, self.live, self.declared, (set, values)))
             || (entry != set && self.is_filled())
@@ -94,7 +116,7 @@ impl Base {
             Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
             Base::Apart { set, values } => Some((set.clone(), *values, false)),
             Base::Lost { was: Some((set, values)) } => Some((set.clone(), *values, true)),
-            Base::Seen { .. } | Base::Stale | Base::Lost { was: None } => None,
+            Base::Seen { .. } | Base::Stale | Base::Fixed | Base::Lost { was: None } => None,
         }
     }
 
@@ -128,7 +150,7 @@ impl Base {
         match self {
             Base::Known { drifted: false, .. } => Drift::None,
             Base::Apart { .. } => Drift::Apart,
-            Base::Known { drifted: true, .. } | Base::Lost { .. } => Drift::Differs,
+            Base::Known { drifted: true, .. } | Base::Fixed | Base::Lost { .. } => Drift::Differs,
             Base::Seen { .. } | Base::Stale => Drift::Unsure,
         }
     }
@@ -138,6 +160,7 @@ impl Base {
         match self {
             Base::Known { drifted, .. } => Some(*drifted),
             Base::Apart { .. } => Some(false),
+            Base::Fixed => Some(true),
             Base::Lost { was: Some((set, values)) } => {
                 Some(fields::values_hash(live, set, Some(declared)) != *values)
             }

@@ -154,7 +154,9 @@ impl Contents {
                 for view in views.into_iter().flatten().filter(|view| view.owner == owner) {
                     view.yields = None;
                     // What was seen before anything was declared is compared yet.
-                    if before.is_some() || matches!(view.base, Base::Known { .. } | Base::Apart { .. }) {
+                    let is_compared =
+                        matches!(view.base, Base::Known { .. } | Base::Apart { .. } | Base::Fixed);
+                    if before.is_some() || is_compared {
                         view.base.doubt();
                     }
                 }

@@ -252,6 +252,17 @@ impl Records {
         true
     }
 
+    /// A dry run of what is declared was refused, for what differs cannot be changed in this object. Where another version
+    /// of it is recorded, that one has not been compared yet.
+    pub fn tell_fixed(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let record = inner.objects.get_mut(key).filter(|record| !record.has_overtaken(live));
+        let Some(view) = record.and_then(|record| record.read_view_mut(owner, live)) else { return };
+        view.base = Base::Fixed;
+        view.trace = self.views.evidence.trace(key, live, view, inner.owners.get(owner), None);
+    }
+
     /// A call begins.
     pub(in crate::member) fn begin_call(&self, key: &ObjectKey) {
         self.inner.lock().in_flight.begin(key);

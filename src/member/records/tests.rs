@@ -402,6 +402,22 @@ fn what_was_read_before_another_owner_applied_is_no_baseline() {
 }
 
 #[test]
+fn what_cannot_be_changed_back_differs_until_the_object_changes() {
+    let records = records();
+    let tell = |version: u64| records.tell_fixed(&owner(), &key(), &live(version, "evil", false).json);
+    records.fold(&gvk(), live(11, "evil", false), Source::Watch);
+    assert_eq!(drift(&records), Drift::Unsure);
+    tell(10);
+    assert_eq!(drift(&records), Drift::Unsure, "another version is recorded");
+    tell(11);
+    assert_eq!(drift(&records), Drift::Differs);
+    records.fold(&gvk(), live(11, "evil", false), Source::List(records.mark()));
+    assert_eq!(drift(&records), Drift::Differs);
+    records.fold(&gvk(), live(12, "evil", false), Source::Watch);
+    assert_eq!(drift(&records), Drift::Unsure, "it may have been made again as it was");
+}
+
+#[test]
 fn what_another_owner_alone_holds_is_known_as_long_as_it_does() {
     let another = OwnerHash::new(&hub(), "team-a", "another");
     // Somebody took the value from both, and the other one alone has put it back.

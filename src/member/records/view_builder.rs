@@ -64,6 +64,8 @@ impl ViewBuilder {
         owners: &Owners,
     ) -> Views {
         let metadata = &live.json["metadata"];
+        let is_seen = metadata["labels"][labels::HUB_LABEL] == *self.hub().as_ref()
+            || mutants::is(Mutant::UnlabelledCounts);
         let entries = self.own_entries(&live.json);
         let mut all: BTreeSet<OwnerHash> = entries.keys().cloned().collect();
         all.extend(owners.labelled(metadata));
@@ -79,12 +81,15 @@ impl ViewBuilder {
                 // Of what was applied otherwise since, values from before say nothing.
                 let is_newer = |view: &&View| applied.is_some() && view.applied != applied;
                 let was = view.filter(|view| !is_newer(view)).and_then(|view| view.base.known());
-                let stale = view.is_some_and(|view| matches!(view.base, Base::Stale));
-                let apart = view.is_some_and(|view| matches!(view.base, Base::Apart { .. }));
-                let base = match (entry, was) {
+                let before = view.map(|view| &view.base);
+                let is_stale = matches!(before, Some(Base::Stale));
+                // Only reads show it without the label: our entry counts as gone.
+                let counts = is_seen || is_stale || source == Source::Answer(&owner);
+                let base = match (entry.filter(|_| counts), was) {
                     (Some(set), _) if source == Source::Answer(&owner) => comparison.baseline(set),
                     (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
-                    (Some(_), _) if stale => Base::Stale,
+                    (Some(_), _) if is_stale => Base::Stale,
+                    (Some(_), _) if same_version && matches!(before, Some(Base::Fixed)) => Base::Fixed,
                     // A new default, without a write: a new baseline. A restored server gives a version to two writes; one
                     // of somebody else's takes a field from our entry, and one of ours has another stamp.
                     (Some(entry), Some((set, _, false)))
@@ -95,13 +100,9 @@ impl ViewBuilder {
                         comparison.baseline(set)
                     }
                     (Some(entry), Some((set, values, _))) => {
-                        let drifted = comparison.differs(&entry, &set, values);
-                        match !drifted && set.is_lost_to(&entry, others()) {
-                            // Of these values a dry run has told so already.
-                            true if same_version || apart => Base::Apart { set, values },
-                            true => Base::Stale,
-                            false => Base::Known { set, values, drifted },
-                        }
+                        // Of these values a dry run has told already whose they are.
+                        let is_told = same_version || matches!(before, Some(Base::Apart { .. }));
+                        comparison.next_base(&entry, (set, values), others(), is_told)
                     }
                     (Some(set), None) => comparison.first_base(set),
                 };

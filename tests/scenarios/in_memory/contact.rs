@@ -248,6 +248,29 @@ fn a_member_that_does_not_say_who_it_is_while_that_is_in_doubt_is_told_and_comes
     });
 }
 
+/// No watch is open there that would break.
+#[test]
+fn a_member_without_watches_that_does_not_say_who_it_is_is_told_and_comes_back() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let reconcile = json!({"onEvents": false, "interval": "1m"});
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "reconcile": reconcile});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        let refused = |call: &Call| match is_probe(call) {
+            true => Fault::Status(403, "Forbidden"),
+            false => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(refused));
+        let message = world.member_says("berlin", "CredentialsValid", "False").await;
+        assert!(message.contains("Forbidden"), "{message}");
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        berlin(&world).clear_fault();
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_member_that_only_asks_to_be_left_alone_while_who_it_is_is_in_doubt_is_told_and_comes_back() {
     scenario(async |world| {

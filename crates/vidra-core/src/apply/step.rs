@@ -42,6 +42,8 @@ pub enum Note {
     Hidden,
     /// The object has the name, and is left as it is.
     Present,
+    /// The object as it was read is otherwise than declared, and cannot be changed.
+    Fixed,
 }
 
 /// One call to the member, but for [`Act::Ingest`] and [`Act::End`].

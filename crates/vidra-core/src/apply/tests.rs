@@ -639,13 +639,25 @@ fn a_look_writes_nothing() {
                 &["read", "ingest", "compare to u1 at - forced", "end Seen"],
             ),
             (
-                "refused",
+                "refused for something else",
                 look(),
-                vec![there(world.ours("u1")), Answer::Ingested, immutable_fields()],
+                vec![there(world.ours("u1")), Answer::Ingested, fails(FailureKind::Invalid)],
                 &["read", "ingest", "compare to u1 at - forced", r#"end Failed("refused")"#],
             ),
         ],
     );
+    let transient =
+        Answer::Failed(Failure { kind: FailureKind::Other, is_transient: true, error: "no answer" });
+    for (creatable, then) in [
+        (Answer::Creatable(true), "Fixed; end Seen"),
+        (Answer::Creatable(false), r#"end Failed("refused")"#),
+        (fails(FailureKind::Other), r#"end Failed("refused")"#),
+        (transient, r#"end Failed("no answer")"#),
+    ] {
+        let said =
+            world.play(&look(), [there(world.ours("u1")), Answer::Ingested, immutable_fields(), creatable]);
+        assert_eq!(said[2..], ["compare to u1 at - forced", "dry run of a create", then]);
+    }
     for known in [view(true, Drift::Differs), view(false, Drift::Unsure), None] {
         world.known.view = known;
         let said = world.play(&look(), [there(world.ours("u1")), Answer::Ingested]);

@@ -1,13 +1,17 @@
 //! Whether an object that was not compared yet is as it was left: a read, and where that does not tell a dry run. One that
 //! is verified is applied to where it is not; a look writes nothing.
+//!
+//! A dry run may be refused, for somebody has changed for good what cannot be changed back. Where it is looked at, that is
+//! what the look has found, if nothing but the live object is in the way (`immutable.rs`).
 
 use super::{
-    Act, Answer, ApplyState, Comparison, End, Holder, Note, Phase as Of, Retry, Step,
+    Act, Answer, ApplyState, Comparison, End, Failure, FailureKind, Holder, Note, Phase as Of, Retry, Step,
     attempt::{self, Attempt},
-    body::{body_since, is_visible, uid_of},
-    call, create, end, pass_on, retry,
+    body::{body, body_since, is_visible, uid_of},
+    call, create, end, fail, pass_on, retry,
 };
 use crate::{
+    mutants::{self, Mutant},
     plan::{Drift, Why},
     uid::Uid,
 };
@@ -26,10 +30,12 @@ pub(super) struct Subject {
 }
 
 /// A call of a look.
-pub(super) enum Phase {
+pub(super) enum Phase<E> {
     Read(Subject),
     Ingest(Subject),
     Compare(Subject),
+    /// The comparison of a look was refused for fields. Could the object be created as it is declared?
+    DryRunCreate(Failure<E>),
 }
 
 /// Asks what an apply would change, and applies only when it would change a value, or whose one is.
@@ -50,7 +56,7 @@ fn read<E>(state: &mut ApplyState<'_, E>, subject: Subject) -> Step<E> {
     }
 }
 
-pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answer<E>) -> Step<E> {
+pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -> Step<E> {
     match (phase, answer) {
         (Phase::Read(subject), Answer::Read(live)) => {
             state.live = live.unwrap_or_default();
@@ -75,6 +81,18 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answe
         (Phase::Compare(Subject { uid, force: Some(_), .. }), answer) => {
             state.attempts.push((uid, Holder::Ours));
             pass_on(state, answer)
+        }
+        (
+            Phase::Compare(Subject { force: None, .. }),
+            Answer::Failed(refused @ Failure { kind: FailureKind::InvalidFields(_), .. }),
+        ) if !mutants::is(Mutant::FixedFails) => {
+            let act = Act::DryRunCreate(body(&state.input));
+            call(state, Of::Verify(Phase::DryRunCreate(refused)), act)
+        }
+        (Phase::DryRunCreate(_), Answer::Creatable(true)) => end(state, End::Seen).after(Note::Fixed),
+        (Phase::DryRunCreate(refused), Answer::Creatable(false)) => fail(state, refused),
+        (Phase::DryRunCreate(refused), Answer::Failed(failure)) if !failure.is_transient => {
+            fail(state, refused)
         }
         (_, answer) => pass_on(state, answer),
     }

@@ -89,6 +89,22 @@ fn an_object_that_was_found_hidden_and_went_while_a_call_was_under_way_is_asked_
     assert!(is_told(&records));
 }
 
+/// Another VidraResource that applies the object reads it.
+#[test]
+fn an_object_without_the_hubs_label_is_no_match_whoever_has_read_it() {
+    // Applied by this process, and by the one before.
+    for records in [applied(), records()] {
+        records.fold_gone(&key(), "u1", "11");
+        records.tell_hidden(&gvk(), unlabelled(11, "fast", true));
+        assert_eq!(found(&records).unwrap().0, ChangeKind::OwnershipLost);
+        records.fold(&gvk(), unlabelled(11, "fast", true), Source::Read);
+        assert_eq!(drift(&records), Drift::Differs);
+        assert_eq!(found(&records).unwrap().0, ChangeKind::OwnershipLost);
+        records.fold(&gvk(), live(12, "fast", true), Source::Watch);
+        assert_eq!((drift(&records), found(&records)), (Drift::None, None));
+    }
+}
+
 #[test]
 fn what_has_the_name_of_an_object_that_is_not_seen_tells_what_became_of_that() {
     let told = |records: &Records| (records.is_untold(&key(), &"u1".into()), found(records).unwrap().0);

@@ -9,6 +9,8 @@ use std::{
 use serde_json::{Value, json};
 use testkit::sim::{
     Shape, World,
+    judge::clouds::HUB,
+    kinds::DELIVERED,
     observer::{HUB_ID, OTHER_ID},
     run,
     sparing::yielded,
@@ -85,6 +87,7 @@ impl Walk {
         let (mut wanted, mut found) = (fresh.state(), self.world.state());
         self.leave_out_yielded(&mut wanted, &mut found);
         self.leave_out_returned(&wanted, &mut found);
+        self.leave_out_unproved(&wanted, &mut found);
         let wrong = differences(&owned(&wanted), &owned(&found));
         if wrong.is_empty() { Ok(()) } else { Err(format!("not as in a fresh world:\n{wrong}")) }
     }
@@ -130,9 +133,49 @@ impl Walk {
             if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
                 entries.retain(|entry| entry["manager"] != manager(name).as_str());
             }
-            for field in ["labels", "annotations"] {
-                let marks = object["metadata"][field].as_object_mut();
-                marks.map(|marks| marks.remove(&mark(name)));
+            take_marks(object, name);
+        }
+    }
+
+    /// Takes off marks that nothing proves, of a VidraResource that has not applied the object again and is not to have it.
+    /// Those that somebody has put on objects of his own are in a fresh world too.
+    fn leave_out_unproved(&self, wanted: &State, found: &mut State) {
+        for (key, name) in &self.unproved {
+            let has = |object: &Value| {
+                appliers(object).contains(name) || !object["metadata"]["labels"][mark(name)].is_null()
+            };
+            if let Some(object) = found.get_mut(key).filter(|object| !appliers(object).contains(name))
+                && !wanted.get(key).is_some_and(has)
+            {
+                take_marks(object, name);
+            }
+        }
+    }
+
+    /// Somebody has reset managedFields in a member, or taken inventories of it away: which objects bear the marks of a
+    /// VidraResource now of which they have no entry, and in whose inventory their uids are not?
+    pub(super) fn note_unproved(&mut self, member: &str) {
+        let inventories = self.world.cluster(HUB).objects(vidra_api::GROUP, "vidrainventories");
+        let knows = |name: &str, uid: &str| {
+            let (namespace, resource) = place_of(name);
+            let is_its = |one: &&Value| {
+                let called = one["metadata"]["name"].as_str().unwrap_or_default();
+                one["metadata"]["namespace"] == namespace
+                    && called.starts_with(&format!("{resource}.{member}."))
+            };
+            inventories.iter().filter(is_its).any(|one| one["spec"]["entries"].to_string().contains(uid))
+        };
+        for (group, plural, ..) in DELIVERED {
+            for object in self.world.cluster(member).objects(group, plural) {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+                let key = format!("{member}/{plural}/{}/{}", text("namespace"), text("name"));
+                for name in self.declared.keys() {
+                    let is_marked = !object["metadata"]["labels"][mark(name)].is_null();
+                    let has_entry = appliers(&object).iter().any(|by| by == name);
+                    if is_marked && !has_entry && !knows(name, text("uid")) {
+                        self.unproved.insert((key.clone(), (*name).to_owned()));
+                    }
+                }
             }
         }
     }
@@ -189,6 +232,14 @@ fn mark(name: &str) -> String {
 fn mark_of(hub: &str, namespace: &str, name: &str) -> String {
     let hub = HubId::try_from(hub).expect("a hub id");
     OwnerHash::new(&hub, namespace, name).label_key()
+}
+
+/// Takes the label and the annotation of a VidraResource off an object.
+fn take_marks(object: &mut Value, name: &str) {
+    for field in ["labels", "annotations"] {
+        let marks = object["metadata"][field].as_object_mut();
+        marks.map(|marks| marks.remove(&mark(name)));
+    }
 }
 
 /// The field manager of a VidraResource.
@@ -294,5 +345,39 @@ fn marks_that_a_restore_has_brought_back_where_nothing_goes_any_more_are_no_diff
         };
         assert!(has(TARGET_NAMESPACE) && !has(ELSEWHERE), "{:?}", walk.returned);
         walk.world.end_hub().await;
+    });
+}
+
+/// Its inventory is gone, and with the managedFields what it could be found by: another VidraResource has its own back.
+#[test]
+fn marks_that_nothing_proves_are_no_difference_and_those_that_an_inventory_knows_are() {
+    let plan = Plan { seed: 0, steps: Vec::new() };
+    run(plan.seed, || async {
+        let mut walk = Walk::new(&plan, false).await;
+        assert!(walk.is_delivered(&walk.world).await);
+        walk.patch_resource("shop", json!({"suspend": true})).await;
+        walk.world.settle().await;
+        let reset = json!({"metadata": {"managedFields": [{}]}});
+        walk.world.try_patch("tokyo", &place("s").0, reset).await;
+        walk.note_unproved("tokyo");
+        assert!(walk.unproved.is_empty(), "the inventories know it");
+        let all = walk.world.cluster(HUB).objects(vidra_api::GROUP, "vidrainventories");
+        for name in all.iter().filter_map(|one| one["metadata"]["name"].as_str()) {
+            if name.starts_with("shop.tokyo.") {
+                let path = hub_path(&format!("vidrainventories/{name}"));
+                walk.world.try_patch("hub", &path, json!({"metadata": {"finalizers": null}})).await;
+                walk.world.try_delete("hub", &path).await;
+            }
+        }
+        walk.note_unproved("tokyo");
+        walk.declared.get_mut("shop").expect("it is declared").remove("s");
+        let text = manifest(&walk.declared["shop"]);
+        walk.patch_resource("shop", json!({"suspend": false, "manifest": text})).await;
+        walk.world.settle().await;
+        assert!(walk.is_delivered(&walk.world).await);
+        assert_eq!(walk.differs_from_fresh().await, Ok(()));
+        walk.unproved.clear();
+        let wrong = walk.differs_from_fresh().await.unwrap_err();
+        assert!(wrong.contains("/configmaps/shop/s .labels"), "{wrong}");
     });
 }

@@ -84,6 +84,8 @@ struct Walk {
     restored: bool,
     /// What that has brought back of VidraResources that did not declare it, by its key in a state.
     returned: BTreeSet<(String, String)>,
+    /// What bears the marks of a VidraResource that nothing proves any more, by its key in a state.
+    unproved: BTreeSet<(String, String)>,
     /// From now on nothing that is gone stays so.
     corrects: bool,
     told: bool,
@@ -139,6 +141,7 @@ impl Walk {
             values: 0,
             restored: false,
             returned: BTreeSet::new(),
+            unproved: BTreeSet::new(),
             corrects: false,
             told,
         }

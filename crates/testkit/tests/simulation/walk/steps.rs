@@ -89,7 +89,10 @@ impl Walk {
             }
             18 | 19 => self.come_or_go().await,
             20 => self.world.try_delete("tokyo", &format!("/api/v1/namespaces/{TARGET_NAMESPACE}")).await,
-            21 => self.world.try_patch(member, &path, json!({"metadata": {"managedFields": [{}]}})).await,
+            21 => {
+                self.world.try_patch(member, &path, json!({"metadata": {"managedFields": [{}]}})).await;
+                self.note_unproved(member);
+            }
             22 | 23 => {
                 let suspend = self.chance.bool();
                 self.change_resource(json!({"suspend": suspend})).await;

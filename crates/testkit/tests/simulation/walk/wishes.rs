@@ -273,6 +273,7 @@ impl Walk {
                 self.world.try_delete("hub", &path).await;
             }
         }
+        self.note_unproved(member);
     }
 
     /// As a restore tool does it, with all that the hub has delivered.
@@ -284,6 +285,7 @@ impl Walk {
                     self.world.try_patch(member, &path, reset).await;
                 }
             }
+            self.note_unproved(member);
         }
     }
 
