@@ -86,8 +86,6 @@ pub enum Mutant {
     UnlistedCounts,
     /// What goes does so by the policy that was delivered with the revision.
     GoesByOldPolicy,
-    /// What one VidraResource leaves to another counts as seen, though no watch shows it.
-    HiddenIsSeen,
     /// What has lost its stamp is declared otherwise by any other revision.
     RevisionRepairs,
     /// A write of one target that is refused ends the pass, for all others.
@@ -354,7 +352,7 @@ pub enum Mutant {
     FeedbackUnbounded,
     /// A look fails where the object cannot be changed back.
     FixedFails,
-    /// What only a read shows, without the hub's label, counts as it does with it.
+    /// What only a read shows, or another VidraResource leaves, without the hub's label counts as it does with it.
     UnlabelledCounts,
 }
 
@@ -377,7 +375,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 160] = [
+    pub const GUARDS: [Mutant; 159] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -406,7 +404,6 @@ impl Mutant {
         Mutant::RefusedUntold,
         Mutant::UnlistedCounts,
         Mutant::GoesByOldPolicy,
-        Mutant::HiddenIsSeen,
         Mutant::RevisionRepairs,
         Mutant::RefusalEndsPass,
         Mutant::TwinsTakeAway,

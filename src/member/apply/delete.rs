@@ -239,7 +239,7 @@ async fn withdraw(
 /// What others keep: without the hub's label no watch shows it to them, and they are told that it is hidden.
 fn leave_to_others(executor: &Executor<'_>, gvk: &Gvk, live: Live) {
     let is_seen = is_visible(&live.json, executor.owner);
-    if is_seen || mutants::is(Mutant::HiddenIsSeen) {
+    if is_seen || mutants::is(Mutant::UnlabelledCounts) {
         return cache::ingest(executor, gvk, live, Source::Read);
     }
     let targets = executor.session.records.tell_hidden(gvk, live);
