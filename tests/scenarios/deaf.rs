@@ -24,32 +24,39 @@ fn a_resource_without_events_waits_for_its_interval_and_the_one_beside_it_does_n
         deliver(&world, "deaf", json!({"onEvents": false, "interval": "1h"})).await;
         let alice = world.alice("berlin").await;
         let (deaf, alert) = (At::config_map(&world.ns, "deaf"), At::config_map(&world.ns, "alert"));
-        // The first list of a member's first informer puts in doubt who answered: who waits for that is the other one.
-        alice.merge(&deaf, json!({"data": {"key": "evil 0"}})).await;
         deliver(&world, "alert", json!({"interval": "1h"})).await;
-        for turn in 1..=2 {
+        let (mut turn, mut in_a_row) = (0, 0);
+        while in_a_row < 3 {
+            turn += 1;
+            // The looks that belong to a delivery, for its status and its inventory, may meet the first of these edits.
+            assert!(turn <= 10, "it hears events");
+            let before = corrections(&world, "deaf").await;
             let evil = json!({"data": {"key": format!("evil {turn}")}});
             alice.merge(&deaf, evil.clone()).await;
             alice.merge(&alert, evil).await;
             alice.when(&alert, "as declared", says("one")).await;
             world.corrected("alert", "berlin", turn).await;
+            let stays = says(&format!("evil {turn}"))(&alice.live(&deaf).await)
+                && corrections(&world, "deaf").await == before;
+            in_a_row = if stays { in_a_row + 1 } else { 0 };
         }
+        let before = corrections(&world, "deaf").await;
         alice.delete(&alert).await;
         alice.when(&alert, "made again", says("one")).await;
-        world.corrected("alert", "berlin", 3).await;
-        assert!(says("evil 2")(&alice.live(&deaf).await), "no event is for it");
-        assert_eq!(corrections(&world, "deaf").await, 0);
+        world.corrected("alert", "berlin", turn + 1).await;
+        assert!(says(&format!("evil {turn}"))(&alice.live(&deaf).await), "no event is for it");
+        assert_eq!(corrections(&world, "deaf").await, before);
 
         // Asked for, it looks.
         world.reconcile_now("deaf", "now").await;
         alice.when(&deaf, "as declared", says("one")).await;
-        world.corrected("deaf", "berlin", 1).await;
+        world.corrected("deaf", "berlin", before + 1).await;
 
         // So it does on its interval, while the other one's is as long as it was.
         deliver(&world, "deaf", json!({"onEvents": false, "interval": "1s"})).await;
         alice.merge(&deaf, json!({"data": {"key": "evil"}})).await;
         alice.when(&deaf, "as declared", says("one")).await;
-        world.corrected("deaf", "berlin", 2).await;
+        world.corrected("deaf", "berlin", before + 2).await;
         alice.merge(&alert, json!({"data": {"key": "evil"}})).await;
         alice.when(&alert, "as declared", says("one")).await;
         world.end().await;
