@@ -622,6 +622,7 @@ impl Session {
         let version = shown(&self.ask("version", soon, self.client.apiserver_version()).await?);
         let uid = proper_uid(self.ask("get", within, self.system_uid()).await?)?;
         let kinds = self.ask("discover", within, Kinds::discover(&self.client)).await?;
+        // All targets are woken when it is told that the member answers.
         self.doubt.settle(asked);
         self.take(Arc::new(plausible(kinds)?));
         Ok(Answering { uid, version })

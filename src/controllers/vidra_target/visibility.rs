@@ -149,10 +149,11 @@ fn after_unconfirmed(ctx: &Context<'_>, session: &Session, error: &CallError) ->
     match error.class {
         Class::Withdrawn if session.is_sure_for(ctx.key) => Requeue::AtOnce,
         Class::Withdrawn => Requeue::OnChange,
-        _ if error.is_transient() => Requeue::Retry(Retry::Soon),
-        // It does not say who it is: the probe finds that out, and tells it of the member.
         _ => {
-            session.raise_doubt();
+            // It does not say who it is: the probe finds that out, and tells it of the member.
+            if !error.is_transient() {
+                session.raise_doubt();
+            }
             Requeue::Retry(Retry::Soon)
         }
     }

@@ -42,7 +42,7 @@ pub enum Note {
     Hidden,
     /// The object has the name, and is left as it is.
     Present,
-    /// The object as it was read is otherwise than declared, and cannot be changed.
+    /// The object as it was read differs from what is declared, and cannot be changed.
     Fixed,
 }
 
