@@ -52,8 +52,10 @@ pub enum Class {
     Invalid,
     /// The watch or list position is too old (410) or ahead of the server (504).
     Expired,
-    /// The server failed (5xx), or what answers is no API server.
+    /// The server failed (5xx).
     Server,
+    /// What answers is no API server: it says nothing of objects, and mostly goes by itself.
+    Gateway,
     /// The answer is larger than any that an API server gives.
     Oversized,
     /// The server's watches send more than is read of them, or its lists do not end.
@@ -120,7 +122,7 @@ impl CallError {
     /// What was asked may have been done, or may be done yet: a server that fails behind its store says so as it does of a
     /// wrong field.
     pub fn is_unsure(&self) -> bool {
-        matches!(self.class, Class::Transport | Class::Server | Class::InvalidField)
+        matches!(self.class, Class::Transport | Class::Server | Class::Gateway | Class::InvalidField)
     }
 
     /// Another try may succeed without anything being changed by a person.
@@ -131,6 +133,7 @@ impl CallError {
                 | Class::Throttled(_)
                 | Class::Expired
                 | Class::Server
+                | Class::Gateway
                 | Class::Conflict
                 | Class::Oversized
                 | Class::Flood
@@ -189,7 +192,7 @@ impl CallError {
             Class::Invalid | Class::InvalidFields(_) => Reason::Invalid,
             Class::InvalidField => Reason::InvalidField,
             Class::Expired => Reason::Expired,
-            Class::Server => Reason::ServerError,
+            Class::Server | Class::Gateway => Reason::ServerError,
             Class::Oversized | Class::Flood => Reason::AnswerTooLarge,
             Class::Withdrawn => Reason::Withdrawn,
         }
@@ -233,7 +236,7 @@ impl From<kube::Error> for CallError {
             kube::Error::Api(status) => Self::from(*status),
             // A body that does not decode may hold a Secret: say so without it.
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Self {
-                class: Class::Server,
+                class: Class::Gateway,
                 message: "the answer is no Kubernetes object, or cannot be decoded; is there a gateway or a proxy before the API server?".into(),
             },
             other if is_oversized(&other) => Self {
@@ -254,7 +257,7 @@ impl From<Status> for CallError {
             })
         };
         let class = match status.code {
-            _ if !is_said(&status) => Class::Server,
+            _ if !is_said(&status) => Class::Gateway,
             401 => Class::Unauthenticated,
             403 if has_cause("NamespaceTerminating") => Class::Namespace { terminating: true },
             403 => Class::Forbidden,
@@ -438,7 +441,7 @@ mod tests {
         for (status, class, reason) in cases {
             // Without that it may be anybody's JSON.
             let of_a_gateway: Status = serde_json::from_value(status.clone()).unwrap();
-            assert_eq!(CallError::from(of_a_gateway).class, Class::Server, "{status}");
+            assert_eq!(CallError::from(of_a_gateway).class, Class::Gateway, "{status}");
             let error = CallError::from(said(&status));
             assert_eq!((&error.class, error.reason().as_str()), (&class, reason), "{status}");
         }
@@ -492,8 +495,8 @@ mod tests {
             (sent, 500, "", field, Class::InvalidField),
             (sent, 400, "BadRequest", field, Class::InvalidField),
             (sent, 500, "InternalError", field, Class::Server),
-            (sent, 500, OF_A_PAGE, field, Class::Server),
-            (sent, 400, OF_A_PAGE, field, Class::Server),
+            (sent, 500, OF_A_PAGE, field, Class::Gateway),
+            (sent, 400, OF_A_PAGE, field, Class::Gateway),
             (of(Does::Writes(None)), 500, "", field, Class::Server),
             (of(Does::Reads), 500, "", field, Class::Server),
             (of(Does::Reads), 400, "", field, Class::Invalid),
@@ -519,7 +522,7 @@ mod tests {
             let client = kube::Client::new(tower::service_fn(answer), "default");
             let asked = client.request_text(http::Request::get("/version").body(Vec::new()).unwrap()).await;
             let error = CallError::from(asked.unwrap_err());
-            assert_eq!(error.class, Class::Server, "{code}");
+            assert_eq!(error.class, Class::Gateway, "{code}");
         }
     }
 

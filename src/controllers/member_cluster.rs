@@ -295,10 +295,17 @@ async fn credentials(
         }
     };
     let before = hub.session(name);
-    let session = Session::start(name, fingerprint, link, hub.session_deps());
+    let session = Session::new(name, fingerprint, link, hub.session_deps());
+    if mutants::is(Mutant::SessionUnseen) {
+        session.start();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     // It stands before the other one ends: what looks in between waits for its answer, and tells of no loss. It writes
-    // nothing until this loop has accepted who answers, and wakes the targets itself.
-    hub.sessions.lock().insert(name.to_owned(), session);
+    // nothing until this loop has accepted who answers, and wakes the targets itself: they must not find the other one.
+    hub.sessions.lock().insert(name.to_owned(), session.clone());
+    if !mutants::is(Mutant::SessionUnseen) {
+        session.start();
+    }
     if let Some(before) = before {
         before.end().await;
     }

@@ -98,7 +98,7 @@ pub(super) async fn put<S: Fallback, F: Future<Output = Result<(), CallError>>>(
 /// A write that was refused, or has failed again and again, may be for what was to be written.
 fn may_take_less<S: Fallback>(hub: &Hub, key: &Key, error: &CallError) -> bool {
     let was_so = || hub.state.lock().of(key).is_some_and(|state| S::of(&state.whole).is_some());
-    let fails = error.class == Class::Server && (fails_often(hub, key) || was_so());
+    let fails = matches!(error.class, Class::Server | Class::Gateway) && (fails_often(hub, key) || was_so());
     (is_refusal(error) || fails) && !mutants::is(Mutant::StatusWholeOrNot)
 }
 

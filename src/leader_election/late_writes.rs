@@ -109,6 +109,7 @@ mod tests {
             (failed(Class::Invalid), true),
             (failed(Class::Transport), false),
             (failed(Class::Server), false),
+            (failed(Class::Gateway), false),
             (failed(Class::InvalidField), false),
         ] {
             let (clock, late) = late();

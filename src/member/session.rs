@@ -226,8 +226,8 @@ impl Session {
         &self.deps.limits
     }
 
-    /// A session that runs until [`Session::end`].
-    pub fn start(cluster: &str, fingerprint: u64, link: Link, deps: SessionDeps) -> Arc<Self> {
+    /// A session that asks nothing before [`Session::start`].
+    pub fn new(cluster: &str, fingerprint: u64, link: Link, deps: SessionDeps) -> Arc<Self> {
         let (stop, tasks, doubt) = (CancellationToken::new(), TaskTracker::new(), Arc::<Doubt>::default());
         let pace = Arc::<Pace>::default();
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
@@ -258,7 +258,7 @@ impl Session {
             told: None,
         };
         let budget = Budget::new(deps.calls.clone());
-        let session = Arc::new(Self {
+        Arc::new(Self {
             cluster: cluster.into(),
             fingerprint,
             client,
@@ -276,15 +276,18 @@ impl Session {
             pace,
             doubt,
             probe_now: Notify::new(),
-            stop: stop.clone(),
-            tasks: tasks.clone(),
-        });
-        let run = session.clone();
-        tasks.spawn(async move {
+            stop,
+            tasks,
+        })
+    }
+
+    /// Runs it until [`Session::end`]. To be called once, and where its targets find it: it wakes them when it has an answer.
+    pub fn start(self: &Arc<Self>) {
+        let (run, stop) = (self.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
             let rng = run.deps.rng.clone();
             stop.run_until_cancelled(supervised("session", rng.as_ref(), || run.clone().run())).await
         });
-        session
     }
 
     /// Ends the session: its informers, its calls, its probe.
@@ -386,7 +389,7 @@ impl Session {
             Ok(_) => Ok(Readiness::Ready),
             Err(error) => match error.class {
                 Class::Forbidden | Class::NotServed => Ok(Readiness::Untold),
-                Class::Server => Ok(Readiness::NotReady),
+                Class::Server | Class::Gateway => Ok(Readiness::NotReady),
                 _ => Err(error),
             },
         }

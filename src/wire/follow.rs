@@ -192,7 +192,10 @@ impl Course {
         loop {
             match wire.reaches(self.named, PAGE_WITHIN).await {
                 Err(error)
-                    if matches!(error.class, Class::Transport | Class::Server | Class::Throttled(_)) =>
+                    if matches!(
+                        error.class,
+                        Class::Transport | Class::Server | Class::Gateway | Class::Throttled(_)
+                    ) =>
                 {
                     tell(News::Failed(&error));
                     self.pauses.pause(rng).await;

@@ -102,7 +102,7 @@ impl<'a> Page<'a> {
                 let message =
                     "what answers for the API server sends JSON that is no list; look what is between"
                         .to_owned();
-                Err(CallError { class: Class::Server, message })
+                Err(CallError { class: Class::Gateway, message })
             }
         }
     }
@@ -449,7 +449,7 @@ fn oversized(most: usize) -> CallError {
 
 /// Without a word of it: it may hold a Secret.
 fn undecodable(what: &str) -> CallError {
-    CallError { class: Class::Server, message: format!("{what} could not be decoded") }
+    CallError { class: Class::Gateway, message: format!("{what} could not be decoded") }
 }
 
 fn malformed(error: kube::core::request::Error) -> CallError {

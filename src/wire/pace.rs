@@ -231,7 +231,7 @@ mod tests {
         let began = Instant::now();
         for _ in 0..2 {
             let error = wire.page(500, None, false, PAGE_WITHIN).await.map(drop).unwrap_err();
-            assert_eq!(error.class, Class::Server, "{error}");
+            assert_eq!(error.class, Class::Gateway, "{error}");
         }
         assert_eq!(began.elapsed().as_secs(), 60, "a minute at most");
         assert!(!pace.is_asked_by_server(began));

@@ -154,6 +154,10 @@ pub enum Mutant {
     ProbesInARow,
     /// Who may not be asked who answers is not lost, whatever is in doubt.
     DoubtForEver,
+    /// A session with new credentials asks before its targets find it.
+    SessionUnseen,
+    /// What answers for an API server is asked again as rarely as one that fails.
+    GatewaysRarely,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -375,7 +379,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 159] = [
+    pub const GUARDS: [Mutant; 161] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -435,6 +439,8 @@ impl Mutant {
         Mutant::StraysForEver,
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
+        Mutant::SessionUnseen,
+        Mutant::GatewaysRarely,
         Mutant::UnopenedTrusted,
         Mutant::ListsInARow,
         Mutant::LostLeaseIsFree,

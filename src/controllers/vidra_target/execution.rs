@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use vidra_api::{Change, RemovingObjects, target::DesiredState};
 use vidra_core::{
+    mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Action, Effect, Inventory, Want, Why},
     status::{Delivery, Reason},
@@ -258,7 +259,9 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
     let is_news = execution.delivery.is_none() && told != Some(reason);
     // A namespace that is on its way out is made again when it is gone, and nothing tells of that.
     let is_ending = error.class == Class::Namespace { terminating: true };
-    let is_short = is_ending || error.is_transient() && error.class != Class::Server;
+    let is_long =
+        error.class == Class::Server || error.class == Class::Gateway && mutants::is(Mutant::GatewaysRarely);
+    let is_short = is_ending || error.is_transient() && !is_long;
     let again = match error.class {
         // Once soon: a server may not know yet the schema that came with this very revision.
         Class::InvalidField if told == Some(reason) && retries_by_default(ctx) => Requeue::Backstop,

@@ -41,7 +41,9 @@ pub(super) fn rest_after(took: Duration) -> Duration {
 pub(super) fn rest_of(error: &CallError, took: Duration) -> Option<Duration> {
     match error.class {
         Class::Flood => Some(rest_after(took)),
-        Class::Transport | Class::Server if took >= LONG && !mutants::is(Mutant::SlowListsInARow) => {
+        Class::Transport | Class::Server | Class::Gateway
+            if took >= LONG && !mutants::is(Mutant::SlowListsInARow) =>
+        {
             Some(took.min(RESTS.0))
         }
         _ => None,
