@@ -158,6 +158,10 @@ pub enum Mutant {
     SessionUnseen,
     /// What answers for an API server is asked again as rarely as one that fails.
     GatewaysRarely,
+    /// A watch that shows nothing and ends in order is followed by the next.
+    SilenceTrusted,
+    /// What the hub itself has deleted is drift.
+    OwnDeletionIsDrift,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -379,7 +383,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 161] = [
+    pub const GUARDS: [Mutant; 163] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -440,6 +444,8 @@ impl Mutant {
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
         Mutant::SessionUnseen,
+        Mutant::SilenceTrusted,
+        Mutant::OwnDeletionIsDrift,
         Mutant::GatewaysRarely,
         Mutant::UnopenedTrusted,
         Mutant::ListsInARow,

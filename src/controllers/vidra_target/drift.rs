@@ -56,7 +56,7 @@ impl Suspects {
         let suspicious = |want: &Want, held: &Held, live: Option<&Live>| match live {
             _ if want.directives.apply == ApplyMode::Once => false,
             // What the hub itself has deleted is no drift.
-            None => !held.going,
+            None => !held.going || mutants::is(Mutant::OwnDeletionIsDrift),
             Some(_) if want.directives.apply == ApplyMode::IfAbsent => false,
             Some(live) => !live.proof || live.uid != held.uid || live.drift != Drift::None,
         };

@@ -214,7 +214,7 @@ impl Run {
                     self.lives(course);
                     course.silent = if heard { 0 } else { course.silent + 1 };
                     // A server that has seen nothing of a kind since it started sends no bookmarks either.
-                    if course.silent.is_power_of_two() {
+                    if course.silent.is_power_of_two() && !mutants::is(Mutant::SilenceTrusted) {
                         return After::List;
                     }
                 }

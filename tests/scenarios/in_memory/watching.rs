@@ -151,6 +151,29 @@ fn a_watch_that_is_silent_and_does_not_end_counts_for_nothing() {
     });
 }
 
+/// A server that has seen nothing of a kind since it started sends no bookmarks either.
+#[test]
+fn a_watch_that_is_silent_and_ends_in_order_is_followed_by_a_list() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        set(&world, json!({"verifyInterval": "0s"})).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let nothing = |call: &Call, _: &str, _: &Value| match is_of_maps(call) {
+            true => WatchFault::Lose,
+            false => WatchFault::None,
+        };
+        berlin(&world).set_watch_fault(Some(Arc::new(nothing)));
+        berlin(&world).cut_watches();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert!(says("one")(&alice.live(&settings).await), "within its timeout");
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_member_that_was_restored_from_a_backup_is_listed_again_and_loses_nothing() {
     scenario(async |world| {
