@@ -3,6 +3,7 @@
 pub mod dynamic_settings;
 pub mod health_rules;
 pub mod memory;
+mod refusal;
 pub mod tuning;
 
 use std::time::Duration;

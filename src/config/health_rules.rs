@@ -29,10 +29,10 @@ use vidra_core::{
     mutants::{self, Mutant},
 };
 
+use super::refusal::Refusal;
 use crate::{
     base::{
         env::Rng,
-        error::Class,
         supervise::{Halt, Stop},
     },
     wire::{
@@ -216,7 +216,7 @@ impl ConfigMaps {
 }
 
 /// Follows the ConfigMaps until cancelled, and tells what was read each time. `asked` turns true when they are known, or
-/// known that they may not be read: such a hub works by what it ships.
+/// known that the hub lacks the right to read them: such a hub works by what it ships.
 pub async fn follow(
     config_maps: ConfigMaps,
     rng: &dyn Rng,
@@ -225,7 +225,7 @@ pub async fn follow(
     stop: &Stop,
     changed: impl Fn(Change<'_>) + Send + Sync,
 ) {
-    let (mut all, mut listed) = (BTreeMap::new(), BTreeMap::new());
+    let (mut all, mut listed, mut refusal) = (BTreeMap::new(), BTreeMap::new(), Refusal::default());
     let take = |before: &mut BTreeMap<String, Arc<Source>>, now: BTreeMap<String, Arc<Source>>| {
         let other = |these: &BTreeMap<String, Arc<Source>>, than: &BTreeMap<String, Arc<Source>>| {
             let news = these.iter().filter(|(name, one)| than.get(*name) != Some(one));
@@ -263,7 +263,7 @@ pub async fn follow(
         }
         News::Failed(error) => {
             tracing::warn!(%error, "the ConfigMaps of health rules cannot be followed; what held goes on to hold");
-            if error.class == Class::Forbidden {
+            if refusal.lasts(error) {
                 asked.send_replace(true);
             }
         }

@@ -11,11 +11,11 @@ use vidra_core::mutants::{self, Mutant};
 use super::{
     Settings,
     dynamic_settings::{self, DynamicSettings, Reading, Texts},
+    refusal::Refusal,
 };
 use crate::{
     base::{
         env::Rng,
-        error::Class,
         supervise::{Halt, Stop},
     },
     wire::{
@@ -78,7 +78,7 @@ pub struct Change<'a> {
 }
 
 /// Follows the ConfigMap until cancelled, and tells what was read each time. `asked` turns true when it is known, or
-/// known that it may not be read: such a hub works by its flags. Any other failure says nothing of what it allows.
+/// known that the hub lacks the right to read it: such a hub works by its flags. Any other failure says nothing of what it allows.
 pub async fn follow(
     client: Client,
     namespace: &str,
@@ -98,7 +98,7 @@ pub async fn follow(
         let (before, reading) = tuning.take(data);
         changed(Change { config_map, before: &before, reading: &reading });
     };
-    let mut seen = false;
+    let (mut seen, mut refusal) = (false, Refusal::default());
     let tell = |news: News<'_>| match news {
         News::Listing => seen = false,
         News::Listed(object) => {
@@ -115,7 +115,7 @@ pub async fn follow(
         News::Deleted(_) => take(None),
         News::Failed(error) => {
             tracing::warn!(%error, "the hub cannot follow the ConfigMap of its settings; it goes on with those that it has");
-            if error.class == Class::Forbidden || mutants::is(Mutant::UnknownSettingsAreNone) {
+            if refusal.lasts(error) || mutants::is(Mutant::UnknownSettingsAreNone) {
                 asked.send_replace(true);
             }
         }

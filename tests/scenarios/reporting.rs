@@ -216,29 +216,6 @@ fn a_deletion_is_told_after_one_look_and_not_undone() {
 }
 
 #[test]
-fn what_a_revision_dropped_and_another_declares_again_while_it_goes_is_made_again_and_is_no_drift() {
-    scenario(async |world| {
-        let (plain, both) =
-            (config_map("plain", "one"), config_map("plain", "one") + &config_map("settings", "one"));
-        let (alice, settings) = delivered(&world, "Report", &both).await;
-        alice.merge(&settings, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
-        world.deliver_with("shop", &plain, spec("Report")).await;
-        let is_going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
-        let before = alice.when(&settings, "on its way out", is_going).await;
-        world.deliver_with("shop", &both, spec("Report")).await;
-        world.look("shop", "wanted again", 1).await;
-        alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
-        alice
-            .when(&settings, "made again", |live| live["metadata"]["uid"] != before["metadata"]["uid"])
-            .await;
-        world.ready("shop").await;
-        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
-        assert_eq!(status.changes, []);
-        world.end().await;
-    });
-}
-
-#[test]
 fn a_deleted_object_that_is_left_so_makes_its_target_not_ready_unless_it_was_to_be_applied_once() {
     scenario(async |world| {
         let mut once = crate::config_map_in("", "once", "one");

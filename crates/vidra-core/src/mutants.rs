@@ -162,6 +162,8 @@ pub enum Mutant {
     SilenceTrusted,
     /// What the hub itself has deleted is drift.
     OwnDeletionIsDrift,
+    /// A single refusal says that the hub may not read its settings.
+    RefusedAtOnce,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -383,7 +385,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 163] = [
+    pub const GUARDS: [Mutant; 164] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -444,6 +446,7 @@ impl Mutant {
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
         Mutant::SessionUnseen,
+        Mutant::RefusedAtOnce,
         Mutant::SilenceTrusted,
         Mutant::OwnDeletionIsDrift,
         Mutant::GatewaysRarely,

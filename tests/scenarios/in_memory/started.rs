@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use memkube::{Call, Fault, Startup, Verb};
+use memkube::{Call, Cluster, Fault, Startup, Verb};
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use tokio_util::task::TaskTracker;
@@ -139,6 +139,15 @@ fn an_inventory_is_not_found_again_on_a_server_that_does_not_serve_yet_what_stoo
     });
 }
 
+fn answer_lists_of_config_maps(hub: &Cluster, fault: Fault) {
+    hub.set_fault(Arc::new(move |call: &Call| {
+        match call.verb == Verb::List && call.resource == "configmaps" {
+            true => fault.clone(),
+            false => Fault::None,
+        }
+    }));
+}
+
 #[test]
 fn a_hub_that_cannot_read_its_settings_for_a_moment_waits_for_them_before_it_delivers() {
     scenario(async |mut world| {
@@ -149,15 +158,13 @@ fn a_hub_that_cannot_read_its_settings_for_a_moment_waits_for_them_before_it_del
         let mark = world.mark();
         let everywhere = json!({"targets": [{"clusterSelector": {}}]});
         world.deliver_with("shop", &config_map("settings", "one"), everywhere).await;
-        hub.set_fault(Arc::new(|call: &Call| {
-            match call.verb == Verb::List && call.resource == "configmaps" {
-                true => Fault::Status(500, "InternalError"),
-                false => Fault::None,
-            }
-        }));
+        // As an API server that does not know yet who may do what, and then is in trouble.
+        answer_lists_of_config_maps(&hub, Fault::Status(403, "Forbidden"));
         let server = hub.clone();
         TaskTracker::new().spawn(async move {
-            tokio::time::sleep(Duration::from_secs(20)).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            answer_lists_of_config_maps(&server, Fault::Status(500, "InternalError"));
+            tokio::time::sleep(Duration::from_secs(10)).await;
             server.clear_fault();
         });
         world.start_hub().await;

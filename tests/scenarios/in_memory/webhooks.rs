@@ -483,3 +483,32 @@ fn what_loses_the_hubs_annotations_each_time_is_applied_a_few_times_and_told_and
     rest["metadata"]["annotations"] = json!({"vidra.dev/wave": "1"});
     unmarked(&config_map_in("", "stripped", "one"), &rest, ("stripped", "WaitingForWave"));
 }
+
+#[test]
+fn what_a_revision_dropped_and_is_wanted_again_is_no_drift_while_a_webhook_refuses_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = || json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}});
+        let plain = config_map("plain", "one");
+        let both = plain.clone() + &config_map("settings", "one");
+        world.deliver_with("shop", &both, spec()).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        alice.merge(&settings, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        world.deliver_with("shop", &plain, spec()).await;
+        alice
+            .when(&settings, "on its way out", |live| live["metadata"]["deletionTimestamp"].is_string())
+            .await;
+        world.deliver_with("shop", &both, spec()).await;
+        world.look("shop", "wanted again", 1).await;
+        refuse_about(&world, Verb::Apply, (403, "Forbidden"), &Value::Null);
+        alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
+        is_told(&world, "shop").await;
+        let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
+        assert_eq!((status.drift, status.changes), (Some(DriftState::InSync), vec![]));
+        berlin(&world).set_validating_admission(None);
+        world.reconcile_now("shop", "1").await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
