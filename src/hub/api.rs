@@ -37,7 +37,7 @@ use crate::{
     },
     leader_election::lease::Tenure,
     metrics::ClusterCounters,
-    workqueue::{ResourceKey, TargetKey},
+    workqueue::{Key, ResourceKey, TargetKey},
 };
 
 const WITHIN: Duration = Duration::from_secs(15);
@@ -136,9 +136,11 @@ impl HubApi {
     /// Writes a VidraTarget's metadata and spec.
     pub async fn replace_target(&self, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
-        let made =
-            self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await?;
-        self.catalog.fold_target(made, Via::Answer);
+        let answer =
+            self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await;
+        let namespace = target.namespace().unwrap_or_default();
+        let key = TargetKey::new(&namespace, &target.spec.resource, &target.spec.cluster);
+        self.catalog.fold_target(self.heard(Key::Target(key), answer)?, Via::Answer);
         Ok(())
     }
 

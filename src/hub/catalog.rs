@@ -17,6 +17,7 @@ use std::{
 
 use parking_lot::RwLock;
 use vidra_api::{MemberCluster, MemberTargets, VidraResource, VidraTarget};
+use vidra_core::mutants::{self, Mutant};
 
 pub use floors::Via;
 pub use unreadable::Lack;
@@ -36,7 +37,7 @@ use crate::{
         interner::{Interned, Interner},
         version::version,
     },
-    workqueue::{Queue, ResourceKey, TargetKey},
+    workqueue::{Key, Queue, ResourceKey, TargetKey},
 };
 
 /// See the module.
@@ -60,6 +61,24 @@ struct Contents {
     registrations: BTreeMap<(String, String), Arc<Registration>>,
     floors: Floors,
     unread: Unread,
+    /// Objects that a write of this process may have changed to which no answer came.
+    unanswered: BTreeSet<Key>,
+}
+
+impl Contents {
+    fn holds(&self, key: &Key) -> bool {
+        match key {
+            Key::Resource(key) => self.resources.contains_key(key),
+            Key::Target(key) => self.targets.get(key).is_some(),
+            Key::Cluster(name) => self.members.get(name).is_some(),
+        }
+    }
+
+    /// Something newer is known of an object. Whether its writer has to look: it went by what stood before a write that was
+    /// not answered and has been done all the same, as a watch shows.
+    fn end_doubt(&mut self, key: &Key, via: Via) -> bool {
+        self.unanswered.remove(key) && via == Via::Watch && !mutants::is(Mutant::UnansweredUnheard)
+    }
 }
 
 impl Catalog {
@@ -317,7 +336,7 @@ impl Catalog {
     }
 
     /// How many entries there are, by what they are of; for tests, which look that what is gone leaves none.
-    pub fn entries(&self) -> [(&'static str, usize); 9] {
+    pub fn entries(&self) -> [(&'static str, usize); 10] {
         let contents = self.contents.read();
         [
             ("resources", contents.resources.len()),
@@ -329,6 +348,7 @@ impl Catalog {
             ("arrivals", contents.members.arrived()),
             ("registrations", contents.registrations.len()),
             ("unread", contents.unread.len()),
+            ("unanswered", contents.unanswered.len()),
         ]
     }
 }

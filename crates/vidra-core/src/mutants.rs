@@ -164,6 +164,8 @@ pub enum Mutant {
     OwnDeletionIsDrift,
     /// A single refusal says that the hub may not read its settings.
     RefusedAtOnce,
+    /// What a watch shows of a write that was not answered wakes nobody.
+    UnansweredUnheard,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -385,7 +387,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 164] = [
+    pub const GUARDS: [Mutant; 165] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -446,6 +448,7 @@ impl Mutant {
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
         Mutant::SessionUnseen,
+        Mutant::UnansweredUnheard,
         Mutant::RefusedAtOnce,
         Mutant::SilenceTrusted,
         Mutant::OwnDeletionIsDrift,

@@ -20,7 +20,11 @@ use vidra_api::{
 use vidra_core::mutants::{self, Mutant};
 
 use super::HubApi;
-use crate::{base::error::CallError, hub::catalog::Via, workqueue::ResourceKey};
+use crate::{
+    base::error::CallError,
+    hub::catalog::Via,
+    workqueue::{Key, ResourceKey, TargetKey},
+};
 
 const METADATA: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
@@ -32,8 +36,11 @@ impl HubApi {
         held: &VidraTarget,
         status: VidraTargetStatus,
     ) -> Result<(), CallError> {
-        let api = self.namespaced::<VidraTarget>(&held.namespace().unwrap_or_default());
-        self.catalog.fold_target(self.replace_status(&api, held, status).await?, Via::Answer);
+        let namespace = held.namespace().unwrap_or_default();
+        let api = self.namespaced::<VidraTarget>(&namespace);
+        let answer = self.replace_status(&api, held, status).await;
+        let key = TargetKey::new(&namespace, &held.spec.resource, &held.spec.cluster);
+        self.catalog.fold_target(self.heard(Key::Target(key), answer)?, Via::Answer);
         Ok(())
     }
 
@@ -43,8 +50,11 @@ impl HubApi {
         held: &VidraResource,
         status: VidraResourceStatus,
     ) -> Result<(), CallError> {
-        let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
-        self.catalog.fold_resource(self.replace_status(&api, held, status).await?, Via::Answer);
+        let namespace = held.namespace().unwrap_or_default();
+        let api = self.namespaced::<VidraResource>(&namespace);
+        let answer = self.replace_status(&api, held, status).await;
+        let key = ResourceKey::new(&namespace, &held.name_any());
+        self.catalog.fold_resource(self.heard(Key::Resource(key), answer)?, Via::Answer);
         Ok(())
     }
 
@@ -55,7 +65,9 @@ impl HubApi {
         status: MemberClusterStatus,
     ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
-        self.catalog.fold_member(self.replace_status(&api, held, status).await?, Via::Answer);
+        let answer = self.replace_status(&api, held, status).await;
+        let key = Key::Cluster(held.name_any().as_str().into());
+        self.catalog.fold_member(self.heard(key, answer)?, Via::Answer);
         Ok(())
     }
 
@@ -103,6 +115,14 @@ impl HubApi {
     /// Writes a status over the one of this very version of an object; what the object is after that. A PUT of a
     /// status changes nothing else, whatever it leaves out.
     /// Source: k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go, PrepareForUpdate.
+    /// Notes a write of this object to which no answer came.
+    pub(super) fn heard<T>(&self, key: Key, answer: Result<T, CallError>) -> Result<T, CallError> {
+        if answer.as_ref().is_err_and(CallError::is_unsure) {
+            self.catalog.note_unanswered(key);
+        }
+        answer
+    }
+
     async fn replace_status<K>(&self, api: &Api<K>, held: &K, status: K::Status) -> Result<K, CallError>
     where
         K: Resource<DynamicType = ()> + HasStatus<Status: Serialize> + Clone + DeserializeOwned + Debug,

@@ -35,6 +35,7 @@ impl Catalog {
         // Targets that have another revision are not counted as ready.
         let wanted = |resource: &VidraResource| resource.status.as_ref().map(|one| one.revision.clone());
         let recount = held.map(|held| wanted(held)) != Some(wanted(&resource));
+        let changed = contents.end_doubt(&Key::Resource(key.clone()), via) || changed;
         self.sources.declare(&key, &resource);
         contents.resources.insert(key.clone(), Arc::new(resource));
         drop(contents);
@@ -73,16 +74,25 @@ impl Catalog {
                 counted(held) != counted(&target),
             ),
         };
+        let unheard = contents.end_doubt(&Key::Target(key.clone()), via);
         contents.targets.insert(key.clone(), Arc::new(target));
         drop(contents);
-        if status {
+        if status || unheard {
             self.queue.add(Key::Resource(key.resource_key()), Priority::Event);
         }
         if counts {
             self.queue.recount(&key.cluster);
         }
-        if spec {
+        if spec || unheard {
             self.queue.add(Key::Target(key), self.urgency.of_change());
+        }
+    }
+
+    /// A write of this object was not answered: if it was done all the same, a watch will show it.
+    pub fn note_unanswered(&self, key: Key) {
+        let mut contents = self.contents.write();
+        if contents.holds(&key) {
+            contents.unanswered.insert(key);
         }
     }
 
@@ -121,10 +131,12 @@ impl Catalog {
         if !contents.floors.is_news_of(Listed::Members, held, &member, via) {
             return;
         }
+        let key = Key::Cluster(name.as_str().into());
+        let unheard = contents.end_doubt(&key, via);
         let change = contents.members.insert(member);
         drop(contents);
-        if change.cluster {
-            self.queue.add(Key::Cluster(name.as_str().into()), Priority::User);
+        if change.cluster || unheard {
+            self.queue.add(key, Priority::User);
         }
         if change.resources || change.comes {
             self.all_resources();
@@ -173,6 +185,7 @@ impl Catalog {
             return;
         }
         contents.resources.remove(key);
+        contents.unanswered.remove(&Key::Resource(key.clone()));
         drop(contents);
         self.sources.forget(key);
         self.queue.add(Key::Resource(key.clone()), Priority::User);
@@ -185,6 +198,7 @@ impl Catalog {
             return;
         }
         contents.targets.remove(key);
+        contents.unanswered.remove(&Key::Target(key.clone()));
         drop(contents);
         self.queue.add(Key::Target(key.clone()), Priority::User);
         self.queue.add(Key::Resource(key.resource_key()), Priority::User);
@@ -213,6 +227,7 @@ impl Catalog {
             return;
         }
         contents.members.remove(name);
+        contents.unanswered.remove(&Key::Cluster(name.into()));
         drop(contents);
         self.queue.add(Key::Cluster(name.into()), Priority::User);
         self.all_resources();

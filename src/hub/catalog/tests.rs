@@ -140,3 +140,39 @@ fn values_alone_and_what_nobody_acts_on_wake_no_vidra_resource_and_another_state
         assert!(woken(ready.clone()));
     }
 }
+
+#[test]
+fn a_write_that_was_not_answered_and_is_seen_wakes_its_writers_once() {
+    let (queue, _timer) = Queue::new(Limits::default(), Arc::new(SeededRng::new(1)), QueueMetrics::default());
+    let (catalog, of_target) = (Catalog::new(queue.clone()), TargetKey::new("team", "shop", "berlin"));
+    let of_resource = of_target.resource_key();
+    let fold = |version: u64, via: Via| {
+        let (status, count) = (json!({"state": "Ready", "objects": 1}), json!({"objects": version}));
+        let told = VidraTarget { status: read(status), ..target(&of_target, version) };
+        catalog.fold_target(told, via);
+        let resource =
+            VidraResource { status: read(json!({})), ..VidraResource::new("shop", Default::default()) };
+        catalog.fold_resource(placed(resource, Some("team"), version), via);
+        let member = MemberCluster::new("berlin", MemberClusterSpec::default());
+        catalog.fold_member(placed(MemberCluster { status: read(count), ..member }, None, version), via);
+        let turns = std::iter::from_fn(|| queue.next().now_or_never());
+        let keys: BTreeSet<_> = turns.map(|turn| turn.key).collect();
+        keys.iter().for_each(|key| queue.done(key, Verdict::Done(None)));
+        keys
+    };
+    let all = BTreeSet::from([
+        Key::Target(of_target.clone()),
+        Key::Resource(of_resource),
+        Key::Cluster("berlin".into()),
+    ]);
+    let doubt = || all.iter().for_each(|key| catalog.note_unanswered(key.clone()));
+    doubt();
+    fold(1, Via::Watch);
+    assert_eq!(fold(2, Via::Watch), BTreeSet::new(), "nothing that they go by has changed");
+    doubt();
+    assert_eq!(fold(3, Via::Watch), all);
+    assert_eq!(fold(4, Via::Watch), BTreeSet::new(), "once");
+    doubt();
+    assert_eq!(fold(5, Via::Answer), BTreeSet::new(), "it is answered");
+    assert_eq!(fold(6, Via::Watch), BTreeSet::new());
+}

@@ -252,7 +252,12 @@ impl Judge {
                 (spec["drift"]["policy"] == "Report" || is_held) && (late() || is_lost)
             }
             (_, "NamespaceTerminating") if wanted.keys().any(|key| ends(&namespace_of(key))) => true,
-            ("Failed", "Forbidden" | "ServerError") if backs_off(target, now) => true,
+            (_, "NamespaceMissing")
+                if wanted.keys().any(|key| self.index.live(&namespace_of(key)).is_none()) =>
+            {
+                true
+            }
+            ("Failed", "Forbidden" | "NotFound" | "ServerError") if backs_off(target, now) => true,
             (_, reason) if PASSES.contains(&reason) => !retries,
             // Nobody tells of the other hub's leaving either, or of the end of what bears no label.
             _ if self.was_in_the_way(target, &wanted, retries, now) => true,
