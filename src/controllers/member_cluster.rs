@@ -102,13 +102,25 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     }
     let findings = Findings::of(hub, &member, credentials);
     let status = revoke::with_stalled(hub, &member, findings.status(&member, hub.clock.time()));
+    if let (Some(session), Identity::Refused(message)) = (hub.session(name), &findings.identity) {
+        // At once: it may be Open, and the write may take long.
+        session.reject(message);
+    }
     write_status(hub, &member, status).await?;
     if let Some(session) = hub.session(name) {
         match &findings.identity {
-            Identity::Confirmed(uid) => session.accept(uid),
+            Identity::Confirmed(uid) => {
+                session.accept(uid);
+                // An older one may have been admitted while the status was written; one that claims from here on rejects it
+                // itself.
+                let older = twins(hub, &member, uid).0.into_iter().next();
+                if let Some(older) = older.filter(|_| !mutants::is(Mutant::AcceptedLate)) {
+                    session.reject(&is_member_already(&older));
+                    hub.queue.add(Key::Cluster(name.into()), Priority::User);
+                }
+            }
             Identity::Refused(message) => {
                 hub.events.say(member.as_ref(), Severity::Warning, Reason::IdentityNotConfirmed, message);
-                session.reject(message);
             }
             Identity::Unknown => {}
         }

@@ -10,6 +10,7 @@ use vidra_api::{Change, ChangeKind, DriftSpec};
 use vidra_core::{
     contention::Contentions,
     ignore::Unused,
+    mutants::{self, Mutant},
     object::ObjectKey,
     status::{KindCount, by_kind},
 };
@@ -99,6 +100,8 @@ enum Look {
     Asked,
     /// A reconcile has begun since.
     Begun,
+    /// It has found something, and its status tells that or is about to.
+    Told,
 }
 
 /// What is remembered of a VidraResource.
@@ -139,14 +142,22 @@ impl MemberState {
 impl TargetMemory {
     /// A reconcile begins.
     pub(super) fn begin_look(&mut self) {
-        if self.look == Look::Asked {
+        if self.look != Look::Over {
             self.look = Look::Begun;
+        }
+    }
+
+    /// It has found something to tell: one that ends before that, as while it waits for a list, is no look.
+    pub(super) fn note_found(&mut self) {
+        if self.look == Look::Begun {
+            self.look = Look::Told;
         }
     }
 
     /// It has ended, and what it found is written where that is news. Whether a look ends with it that was asked for.
     pub(super) fn end_look(&mut self) -> bool {
-        let is_over = self.look == Look::Begun && !self.status_waits;
+        let is_untold = self.look == Look::Begun && mutants::is(Mutant::LooksUntold);
+        let is_over = (self.look == Look::Told || is_untold) && !self.status_waits;
         if is_over {
             self.look = Look::Over;
         }
@@ -333,6 +344,24 @@ fn change_entry<K: Clone + Ord, S: Default + PartialEq, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_that_was_asked_for_ends_with_a_reconcile_that_found_something() {
+        let mut target = TargetMemory { look: Look::Asked, ..TargetMemory::default() };
+        // It waits for a list, and ends.
+        target.begin_look();
+        assert!(!target.end_look() && target.owes_look());
+        // It has found something, and its status waits for its turn.
+        target.begin_look();
+        target.note_found();
+        target.status_waits = true;
+        assert!(!target.end_look() && target.owes_look());
+        target.begin_look();
+        target.note_found();
+        target.status_waits = false;
+        assert!(target.end_look() && !target.owes_look());
+        assert!(target == TargetMemory::default());
+    }
 
     #[test]
     fn nothing_is_remembered_of_resources_and_members_that_are_gone() {

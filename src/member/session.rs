@@ -368,10 +368,8 @@ impl Session {
         if self.epoch().is_some() {
             return true;
         }
-        if self.doubt.is_open() {
-            self.doubt.wait(key);
-        }
-        // It may have been settled just now.
+        // Whether or not a doubt is seen now: one may be settled, and another raised, between any two looks.
+        self.doubt.wait(key);
         self.epoch().is_some()
     }
 

@@ -166,6 +166,10 @@ pub enum Mutant {
     RefusedAtOnce,
     /// What a watch shows of a write that was not answered wakes nobody.
     UnansweredUnheard,
+    /// A name that is admitted does not ask once more whether an older one was meanwhile.
+    AcceptedLate,
+    /// A reconcile that ended before it found anything is the look that a person has asked for.
+    LooksUntold,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -387,7 +391,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 165] = [
+    pub const GUARDS: [Mutant; 167] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -448,6 +452,8 @@ impl Mutant {
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
         Mutant::SessionUnseen,
+        Mutant::LooksUntold,
+        Mutant::AcceptedLate,
         Mutant::UnansweredUnheard,
         Mutant::RefusedAtOnce,
         Mutant::SilenceTrusted,

@@ -54,26 +54,34 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
     due.retain(|(asked, ..)| asked.is_none_or(|asked| asked.elapsed() >= REST));
     // Whoever never was, first.
     due.sort_unstable_by_key(|(asked, ..)| *asked);
-    if due.len() > ASKED_MOST {
-        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), NEXT);
-    }
     let deadline = Instant::now() + WITHIN;
     // Behind all other work of all members.
     let turn = if due.is_empty() { None } else { timeout_at(deadline, ctx.hub.health.turn()).await.ok() };
     let most = if turn.is_some() { ASKED_MOST } else { 0 };
+    let (many, mut asked) = (due.len(), 0);
+    // Nothing else tells when those that were not asked about may be, or when an answer comes.
+    let look_after = |pause| ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), pause);
     for (_, key, uid) in due.into_iter().take(most) {
+        asked += 1;
         let text = match timeout_at(deadline, cause(session, token, (key, &uid.to_string()))).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 tracing::debug!(%key, %error, "why it has failed cannot be asked");
+                look_after(REST);
                 None
             }
-            Err(_) => None,
+            Err(_) => {
+                look_after(REST);
+                None
+            }
         };
         causes.insert(key.clone(), Cause { asked: Instant::now(), text });
         if Instant::now() >= deadline {
             break;
         }
+    }
+    if asked < many {
+        look_after(NEXT);
     }
     ctx.hub.state.lock().change_target(ctx.key, |state| state.causes = causes);
 }

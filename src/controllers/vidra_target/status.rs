@@ -103,7 +103,10 @@ pub(super) async fn publish(
     };
     let is_due = ctx.hub.take_status_turn(&queue_key, news);
     let waits = !is_due && !matches!(news, News::Nothing | News::Values | News::Rested);
-    ctx.hub.state.lock().change_target(ctx.key, |state| state.status_waits = waits);
+    ctx.hub.state.lock().change_target(ctx.key, |state| {
+        state.note_found();
+        state.status_waits = waits;
+    });
     // It is written later with all that changes until then; and where no event is followed values wake nobody. Those that
     // seem to rest wake whoever would tell so.
     if !matches!(news, News::Nothing | News::Rested) && !is_due || !ctx.follows_events() {

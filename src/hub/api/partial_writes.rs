@@ -112,9 +112,6 @@ impl HubApi {
         Ok(())
     }
 
-    /// Writes a status over the one of this very version of an object; what the object is after that. A PUT of a
-    /// status changes nothing else, whatever it leaves out.
-    /// Source: k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go, PrepareForUpdate.
     /// Notes a write of this object to which no answer came.
     pub(super) fn heard<T>(&self, key: Key, answer: Result<T, CallError>) -> Result<T, CallError> {
         if answer.as_ref().is_err_and(CallError::is_unsure) {
@@ -123,6 +120,9 @@ impl HubApi {
         answer
     }
 
+    /// Writes a status over the one of this very version of an object; what the object is after that. A PUT of a
+    /// status changes nothing else, whatever it leaves out.
+    /// Source: k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go, PrepareForUpdate.
     async fn replace_status<K>(&self, api: &Api<K>, held: &K, status: K::Status) -> Result<K, CallError>
     where
         K: Resource<DynamicType = ()> + HasStatus<Status: Serialize> + Clone + DeserializeOwned + Debug,

@@ -1,7 +1,14 @@
 //! What verdicts depend on beside the object that is judged: what time it is in the member, what its kind declares, and
 //! what the hub changed of it last.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{HeaderMap, header::DATE};
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
@@ -22,6 +29,8 @@ pub struct MemberFacts {
     /// The start of the field managers of this hub.
     managers: String,
     known: Mutex<Known>,
+    /// How often what a CRD declares has become known: whoever judged before that judges again.
+    declarations: AtomicU64,
 }
 
 #[derive(Default)]
@@ -40,7 +49,7 @@ const READ_WITHIN: Duration = Duration::from_secs(60);
 
 impl MemberFacts {
     pub(super) fn new(tuning: Arc<Tuning>, managers: String) -> Self {
-        Self { tuning, managers, known: Mutex::default() }
+        Self { tuning, managers, known: Mutex::default(), declarations: AtomicU64::default() }
     }
 
     /// Hears what time it is there: from the headers of an answer.
@@ -60,6 +69,12 @@ impl MemberFacts {
     /// Takes what the CRD of a kind declares.
     pub fn set_declared(&self, gvk: Gvk, declared: Arc<KindFacts>) {
         self.known.lock().declared.insert(gvk, declared);
+        self.declarations.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often [`MemberFacts::set_declared`] was called.
+    pub(super) fn declarations(&self) -> u64 {
+        self.declarations.load(Ordering::SeqCst)
     }
 
     /// What the CRD of a kind declares; `None`: it was not read.

@@ -4,7 +4,7 @@
 //! It returns the targets that should look again: those for which something changed that a plan or a status depends
 //! on. Everything else is dropped here, so that a busy member costs nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use vidra_api::names::OwnerHash;
@@ -34,10 +34,17 @@ impl Records {
     pub fn fold(&self, gvk: &Gvk, mut live: Live, source: Source<'_>) -> Vec<TargetKey> {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
-        let rules = self.rules.now();
+        let (declarations, mut rules) = (self.facts.declarations(), self.rules.now());
         let mut by = self.facts.circumstances(gvk, &live.json);
         let mut judged = Assessment::of(&live.json, &rules, &by);
         let mut inner = self.inner.lock();
+        let newest = self.rules.now();
+        if !Arc::ptr_eq(&rules, &newest) || self.facts.declarations() != declarations {
+            // The list that has objects judged by what has changed passes over what is folded after it began.
+            rules = newest;
+            by = self.facts.circumstances(gvk, &live.json);
+            judged = Assessment::of(&live.json, &rules, &by);
+        }
         let inner = &mut *inner;
         let Some(live) = inner.admit(&key, gvk, live, source) else { return Vec::new() };
         let held = inner.objects.get(&key);

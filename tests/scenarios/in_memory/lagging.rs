@@ -1,11 +1,18 @@
 //! Watches of the hub's own kinds that lag behind its writes, or writes that lag behind what they follow: what is old does
 //! not undo what is new. Only a server in memory can be made to lag.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use memkube::{Call, Cluster, Fault, Verb, WatchFault};
 use serde_json::{Value, json};
-use testkit::world::{At, World};
+use testkit::world::{At, SOON, World, wait_for};
+use vidra_api::DriftState;
 
 use super::scenario;
 use crate::{
@@ -254,6 +261,49 @@ fn what_is_of_a_kind_that_went_while_no_watch_told_keeps_no_resource_from_leavin
         let crd = At::of(&gadgets(&group));
         alice.delete(&crd).await;
         alice.gone(&crd).await;
+        world.end().await;
+    });
+}
+
+/// Its writer went by what stood before, and what the watch showed later woke nobody.
+#[test]
+fn a_status_that_was_written_without_an_answer_does_not_stand_when_it_is_so_no_more() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let lag = |call: &Call, _: &str, _: &Value| match call.resource.as_str() {
+            "vidratargets" => WatchFault::Silence,
+            _ => WatchFault::None,
+        };
+        hub(&world).set_watch_fault(Some(Arc::new(lag)));
+        let first = AtomicBool::new(true);
+        hub(&world).set_fault(Arc::new(move |call: &Call| {
+            let is_status = call.resource == "vidratargets" && call.subresource == "status";
+            match is_status && call.verb == Verb::Update && first.swap(false, Ordering::Relaxed) {
+                true => Fault::DropAfter,
+                false => Fault::None,
+            }
+        }));
+        let drift = async || world.target("shop", "berlin").await.and_then(|one| one.status?.drift);
+        alice.merge(&settings, json!({"data": {"key": "mine"}})).await;
+        wait_for("it is written, and not answered", SOON, async || match drift().await {
+            Some(DriftState::Drifted) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        // Before the next status is due.
+        alice.merge(&settings, json!({"data": {"key": "one"}})).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        hub(&world).clear_fault();
+        hub(&world).set_watch_fault(None);
+        hub(&world).cut_watches();
+        world
+            .target_when("shop", "berlin", "the last word", |one| one.drift == Some(DriftState::InSync))
+            .await;
         world.end().await;
     });
 }

@@ -318,6 +318,35 @@ fn a_younger_name_of_a_cluster_writes_nothing_more_once_the_older_one_is_admitte
     });
 }
 
+#[test]
+fn a_younger_name_that_is_admitted_beside_the_older_one_writes_nothing() {
+    scenario(async |world| {
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        member_without_credentials(&world, "austin").await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        // The younger one waits for its first status, and then for the one that says who answers.
+        let slow = |call: &Call| {
+            let is_its = call.resource == "memberclusters" && &*call.name == "berlin";
+            match is_its && call.verb == Verb::Update {
+                true => Fault::Delay(Duration::from_secs(12)),
+                false => Fault::None,
+            }
+        };
+        hub.set_fault(Arc::new(slow));
+        world.register_as("berlin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        tokio::time::sleep(Duration::from_secs(18)).await;
+        world.register_as("austin", &world.kubeconfig("berlin", Who::VidraHub), json!({})).await;
+        world.member_says("austin", "Ready", "True").await;
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        alice.gone(&settings).await;
+        hub.clear_fault();
+        world.member_says("berlin", "IdentityConfirmed", "False").await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
 /// How many VidraTargets the hub has tried to make, unanswered ones too.
 fn attempts(hub: &Cluster) -> usize {
     let is_it = |call: &&Call| call.verb == Verb::Create && call.resource == "vidratargets";

@@ -589,7 +589,7 @@ impl Judge {
     }
 
     /// It cannot be made, for its kind went with a CRD that is left so; or it comes in a later wave than what cannot be.
-    fn waits_for_a_kind(&self, resource: &str, key: &Key, doc: &Doc, now: Instant) -> bool {
+    pub(super) fn waits_for_a_kind(&self, resource: &str, key: &Key, doc: &Doc, now: Instant) -> bool {
         let target = self.index.targets.get(&target_name(resource, &key[0]));
         let unmade = target.and_then(|target| self.unmade_wave(target, now));
         unmade.is_some_and(|wave| is_of_a_crd(key) || doc.wave() > wave)

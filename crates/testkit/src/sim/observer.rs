@@ -534,7 +534,7 @@ impl Observer {
 
     /// What targets tell of drift that is not so, and what is so and not told, when all is quiet.
     pub fn misreports(&self) -> Vec<String> {
-        self.state.lock().judge.misreports()
+        self.state.lock().judge.misreports(Instant::now())
     }
 
     /// Something that a VidraResource declares it may not join before its marks are back, and another VidraResource leaves

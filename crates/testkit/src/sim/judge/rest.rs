@@ -315,12 +315,14 @@ impl Judge {
     }
 
     /// What targets tell, when nothing more happens, that is not so, and what is so and not told.
-    pub fn misreports(&self) -> Vec<String> {
+    pub fn misreports(&self, now: Instant) -> Vec<String> {
         let present = self.index.targets.iter().filter(|(_, target)| target.present);
-        present.filter_map(|(name, target)| Some(format!("{name} {}", self.misreport(target)?))).collect()
+        present
+            .filter_map(|(name, target)| Some(format!("{name} {}", self.misreport(target, now)?)))
+            .collect()
     }
 
-    pub(super) fn misreport(&self, target: &Target) -> Option<String> {
+    pub(super) fn misreport(&self, target: &Target, now: Instant) -> Option<String> {
         let spec = self.index.policies(&target.resource, &target.cluster)?;
         let told: BTreeSet<Key> = target.open.iter().map(|(_, key)| key.clone()).collect();
         if !tells(spec) {
@@ -362,7 +364,10 @@ impl Judge {
             let differs = self.how_it_differs(&target.resource, spec, key, doc);
             match differs {
                 Some(how)
-                    if !told.contains(key) && !target.changes_cut && !self.is_of_lost_kind(target, key) =>
+                    if !told.contains(key)
+                        && !target.changes_cut
+                        && !self.is_of_lost_kind(target, key)
+                        && !self.is_yet_to_come(target, key, doc, now) =>
                 {
                     return Some(format!("does not tell that {} {how}", key.join("/")));
                 }
@@ -377,6 +382,16 @@ impl Judge {
         let stray = strays
             .map(|(change, key)| format!("tells that {} is {change}, which nobody wants", key.join("/")));
         stray.into_iter().next()
+    }
+
+    /// It has its marks, was never applied as it is declared now, and comes in a later wave than what cannot be made: until it
+    /// is applied no value of it is drift.
+    fn is_yet_to_come(&self, target: &Target, key: &Key, doc: &Doc, now: Instant) -> bool {
+        let Target { resource, .. } = target;
+        let is_proved = |live: Arc<Value>| is_marked(&live, resource) && owns_its_label(&live, resource);
+        self.waits_for_a_kind(resource, key, doc, now)
+            && !self.may_have_been_applied(resource, key, doc)
+            && self.index.live(key).is_some_and(is_proved)
     }
 
     /// It is not there, and neither is its kind's CRD, of which that is told: the hub cannot look for objects of a kind

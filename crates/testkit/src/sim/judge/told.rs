@@ -232,7 +232,7 @@ impl Judge {
         let so = match (target.state.as_str(), target.reason.as_str()) {
             ("Ready", _) if is_revoked => false,
             ("Ready", _) => match tells(spec) && !self.is_forgetful(&target.cluster) {
-                true => return self.misreport(target).map(|what| format!("and {what}")),
+                true => return self.misreport(target, now).map(|what| format!("and {what}")),
                 false => true,
             },
             ("Suspended", "NamespaceNotAllowed") => is_revoked,
