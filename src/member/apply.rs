@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use vidra_core::{
     apply::{self, Act, Answer, ApplyInput, ApplyState, End},
-    directives::ApplyMode,
     object::ObjectKey,
     owner::Owner,
     plan::{Action, Effect},
@@ -176,9 +175,7 @@ impl<'a> Executor<'a> {
 /// Sends what each step of an apply names, until it ends.
 async fn perform_apply(executor: &Executor<'_>, declared: &Declared, action: &Action) -> Outcome {
     // Until what is read is compared, or told: a baseline from it must not hide a later change, nor what it shows a later end.
-    let is_told = matches!(action, Action::Verify { .. } | Action::Look { .. })
-        || declared.directives.apply == ApplyMode::IfAbsent;
-    let _guard = is_told.then(|| CallGuard::begin(executor.session, &declared.key));
+    let _guard = CallGuard::begin(executor.session, &declared.key);
     let facts = ObjectFacts { executor, declared };
     let (owner, salt) = (executor.owner, executor.session.salt());
     let input = ApplyInput { owner, declared, salt, facts: &facts };

@@ -170,6 +170,8 @@ pub enum Mutant {
     AcceptedLate,
     /// A reconcile that ended before it found anything is the look that a person has asked for.
     LooksUntold,
+    /// What a removal reads, and its answers, are folded whatever was told since.
+    RemovalUnguarded,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -391,7 +393,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 167] = [
+    pub const GUARDS: [Mutant; 168] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -452,6 +454,7 @@ impl Mutant {
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
         Mutant::SessionUnseen,
+        Mutant::RemovalUnguarded,
         Mutant::LooksUntold,
         Mutant::AcceptedLate,
         Mutant::UnansweredUnheard,

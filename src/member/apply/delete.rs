@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     base::{error::CallError, withdrawal::Withdrawn},
-    member::{live::Live, records::Source},
+    member::{call_guard::CallGuard, live::Live, records::Source},
 };
 
 /// How an object goes out of a target.
@@ -68,6 +68,9 @@ pub(super) async fn remove(
         });
     };
     let api = call::api(executor, key, resource);
+    // What is read here or answered may be folded after the object's end was told: that waits until then.
+    let is_guarded = !mutants::is(Mutant::RemovalUnguarded);
+    let _guard = is_guarded.then(|| CallGuard::begin(executor.session, key));
     let Some(live) = call::get(executor, &api, key).await? else {
         cache::forget(executor, key, uid);
         return Ok(gone_by_read(executor, key));

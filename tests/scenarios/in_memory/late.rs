@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, World, wait_for};
 use tokio::time::Instant;
+use vidra_api::{ChangeKind, VidraTargetStatus};
 
 use super::{
     leading::{Process, deleted},
     scenario,
 };
-use crate::config_map;
+use crate::{config_map, marks};
 
 #[test]
 fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
@@ -242,6 +243,41 @@ fn what_is_left_as_it_is_after_a_kill_is_removed_then_whatever_an_old_word_says(
         );
         second.end().await;
         world.start_hub().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_is_deleted_while_another_resource_lets_go_of_it_is_not_taken_for_there() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"}});
+        world.deliver_with("first", &config_map("settings", "one"), spec).await;
+        world.ready("first").await;
+        let own = config_map("second", "one");
+        world.deliver("second", &["berlin"], &(config_map("settings", "one") + &own)).await;
+        world.ready("second").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        // The call that lets go of it is answered after its end was told.
+        berlin.set_fault(Arc::new(|call: &Call| {
+            let is_hubs = &*call.user == "vidra-hub" && call.verb == Verb::Apply && !call.dry_run;
+            match is_hubs && call.name == "settings" {
+                true => Fault::Late(Duration::from_secs(5)),
+                false => Fault::None,
+            }
+        }));
+        world.deliver("second", &["berlin"], &own).await;
+        let is_left = |live: &Value| !marks(live).iter().any(|mark| mark.ends_with("/second"));
+        alice.when(&settings, "let go", is_left).await;
+        alice.delete(&settings).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        berlin.clear_fault();
+        let missing = |status: &VidraTargetStatus| {
+            let mut changes = status.changes.iter();
+            changes.any(|one| one.name == "settings" && one.change == ChangeKind::Missing)
+        };
+        world.target_when("first", "berlin", "told as missing", missing).await;
         world.end().await;
     });
 }

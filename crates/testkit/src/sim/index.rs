@@ -107,7 +107,8 @@ pub struct Claim {
 enum Keeps {
     #[default]
     Nothing,
-    /// What it has: a removal is held, it rests, or it does not prune.
+    /// What it has: a removal is held, it rests, it does not prune, what it declares cannot be applied whole, or it waits to
+    /// hand something over.
     Dropped,
     /// What it has: nobody can tell what it declares, for an override fails.
     Unread,
@@ -259,7 +260,13 @@ impl Index {
     fn keeps(&self, target: &Target, spec: &Value) -> Keeps {
         let Target { resource, revision, cluster, inputs, .. } = target;
         let is_unread = || self.declared.revision_with(resource, revision, cluster, inputs).is_none();
-        match target.reason == "RemovalHeld" || target.state == "Suspended" || spec["prune"] == false {
+        // What cannot be applied whole prunes nothing.
+        let is_partial = target.state == "Failed"
+            && !["ObjectFailed", "HealthCheckTimeout"].contains(&target.reason.as_str());
+        let is_restrained = target.reason == "RemovalHeld" || target.state == "Suspended";
+        match is_restrained || is_partial || spec["prune"] == false {
+            // It keeps it for whom it may be handed to, though it goes.
+            _ if target.reason == "HandingOver" => Keeps::Dropped,
             _ if !target.present => Keeps::Nothing,
             _ if is_unread() => Keeps::Unread,
             true => Keeps::Dropped,

@@ -165,7 +165,8 @@ fn compare_with_others<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer
     match (phase, answer) {
         (Phase::ReadShared(attempt, joined), Answer::Read(live)) => {
             let Some(live) = live.filter(|live| attempt.uid == *uid_of(live)) else {
-                return retry(state, Retry::Replaced);
+                // A watch that has told of its end does not tell it again.
+                return retry(state, Retry::Replaced).after(Note::Forget(attempt.uid));
             };
             let act = Act::DryRun { body: trial_for(&state.input, &live), force: false };
             state.live = live;

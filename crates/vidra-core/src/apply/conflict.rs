@@ -7,8 +7,8 @@ use serde_json::Value;
 use vidra_api::FieldPolicy;
 
 use super::{
-    Act, Answer, ApplyInput, ApplyState, Disagreement, Failure, FailureKind, Other, Phase as Of, Refusal,
-    Retry, Step, adopt,
+    Act, Answer, ApplyInput, ApplyState, Disagreement, Failure, FailureKind, Note, Other, Phase as Of,
+    Refusal, Retry, Step, adopt,
     attempt::{self, Attempt},
     body::{body_for, trial_for, uid_of},
     call, collision, end, pass_on, refuse, retry,
@@ -93,7 +93,7 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
 fn find_replacement<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
     match attempt.why {
         Why::Missing => collision::resolve(state, Some(attempt.uid), None),
-        _ => retry(state, Retry::Replaced),
+        _ => retry(state, Retry::Replaced).after(Note::Forget(attempt.uid)),
     }
 }
 

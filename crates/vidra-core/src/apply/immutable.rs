@@ -52,7 +52,7 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
                     call(state, Of::Immutable(Phase::DryRun { holder, refused }), act)
                 }
                 // A uid that differs is refused in the same way.
-                None => retry(state, Retry::Replaced),
+                None => retry(state, Retry::Replaced).after(Note::Forget(uid)),
             }
         }
         (Phase::DryRun { holder, refused }, Answer::Creatable(true)) => judge(state, holder, refused),

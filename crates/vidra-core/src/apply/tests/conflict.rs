@@ -32,7 +32,7 @@ fn fields_of_people_and_controllers_are_taken_back_unless_they_are_not_to_be() {
 fn an_object_that_was_replaced_is_looked_at_only_where_nobody_had_seen_it() {
     let world = world();
     let said = contest(&world, world.ours("u2"), vec![]);
-    assert_eq!(said, ["end Retry(Replaced)"]);
+    assert_eq!(said, [r#"Forget("u1"); end Retry(Replaced)"#]);
     let answers = [conflict(), field_conflict(), there(world.foreign("u2")), there(world.foreign("u2"))];
     let said = world.play(&apply(Why::Missing, false), answers);
     assert_eq!(said[3..], [r#"Forget("u1"); read"#, "end Refused(Exists)"]);
@@ -106,7 +106,7 @@ fn who_joins_an_object_takes_nothing_that_was_released_meanwhile() {
     assert_eq!(said[3..], ["apply to u2 at 5", "read", "end Retry(Released)"]);
     let mut gone = joins();
     gone.push(absent());
-    assert_eq!(world.play(&Action::Create, gone).last().unwrap(), "end Retry(Replaced)");
+    assert_eq!(world.play(&Action::Create, gone).last().unwrap(), r#"Forget("u2"); end Retry(Replaced)"#);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_apply_that_would_change_what_another_keeps_is_refused_without_a_conflict()
     let said = world.play(&changed(), [there(both.clone()), field_conflict()]);
     assert_eq!(said, ["read", "dry run to u1 at 5", "read"], "its fields are in conflict");
     let said = world.play(&changed(), [there(world.ours("u2"))]);
-    assert_eq!(said, ["read", "end Retry(Replaced)"]);
+    assert_eq!(said, ["read", r#"Forget("u1"); end Retry(Replaced)"#]);
     let joins = [
         conflict(),
         there(world.others("u1")),

@@ -80,8 +80,8 @@ fn nothing_is_deleted_that_could_not_be_created_or_is_another_object() {
     let transient =
         Answer::Failed(Failure { kind: FailureKind::Other, is_transient: true, error: "no answer" });
     let asks = |then: &str| ["read".to_owned(), "dry run of a create".to_owned(), then.to_owned()];
-    assert_eq!(play(vec![there(world.ours("u2"))]), ["read", "end Retry(Replaced)"]);
-    assert_eq!(play(vec![absent()]), ["read", "end Retry(Replaced)"]);
+    assert_eq!(play(vec![there(world.ours("u2"))]), ["read", r#"Forget("u1"); end Retry(Replaced)"#]);
+    assert_eq!(play(vec![absent()]), ["read", r#"Forget("u1"); end Retry(Replaced)"#]);
     assert_eq!(play(vec![read(), Answer::Creatable(false)]), asks(r#"end Failed("refused")"#));
     assert_eq!(play(vec![read(), fails(FailureKind::Invalid)]), asks(r#"end Failed("refused")"#));
     assert_eq!(play(vec![read(), transient]), asks(r#"end Failed("no answer")"#));
