@@ -16,7 +16,7 @@ use vidra_core::{
 
 use crate::base::interner::Interned;
 
-/// See the module.
+/// What one target declares.
 #[derive(Debug, Default)]
 pub struct Desired {
     /// The declared objects.

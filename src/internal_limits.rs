@@ -3,7 +3,7 @@
 
 use vidra_api::{drift::CHANGES_MAX, inventory::ENTRIES_MAX};
 
-/// See the module. Each is at least 1.
+/// Bounds that no setting changes. Each is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InternalLimits {
     /// Objects in a page of a list.

@@ -14,7 +14,7 @@ use crate::{
     workqueue::{Key, Priority},
 };
 
-/// Does it.
+/// Reports a change of the settings, and wakes who depends on it.
 pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     let Change { config_map, before, reading } = change;
     if let Some(config_map) = config_map {

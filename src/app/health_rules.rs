@@ -21,7 +21,7 @@ const NAMED: usize = 10;
 /// Most Events that are written at once about changed verdicts; the log has all.
 const EVENTS: usize = 20;
 
-/// Does it.
+/// Reports a change of the fleet's health rules.
 pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     complain(hub, &change);
     if change.changed.is_empty() {

@@ -108,33 +108,42 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     }
     write_status(hub, &member, status).await?;
     if let Some(session) = hub.session(name) {
-        match &findings.identity {
-            Identity::Confirmed(uid) => {
-                session.accept(uid);
-                // An older one may have been admitted while the status was written; one that claims from here on rejects it
-                // itself.
-                let older = twins(hub, &member, uid).0.into_iter().next();
-                if let Some(older) = older.filter(|_| !mutants::is(Mutant::AcceptedLate)) {
-                    session.reject(&is_member_already(&older));
-                    hub.queue.add(Key::Cluster(name.into()), Priority::User);
-                }
-            }
-            Identity::Refused(message) => {
-                hub.events.say(member.as_ref(), Severity::Warning, Reason::IdentityNotConfirmed, message);
-            }
-            Identity::Unknown => {}
-        }
-        // A word for this once: the next restore asks for another.
-        if member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE)
-            && session.is_open()
-            && is_restore_over(hub, name, &session)
-        {
-            hub.api.member_reannotate(&member, CONFIRM, None).await?;
-        }
+        act_on_identity(hub, &member, &session, &findings.identity);
+        end_confirmation(hub, &member, &session).await?;
     }
     revoke::use_up_approvals(hub, name).await?;
     counts::settle(hub, name).await?;
     Ok(Verdict::Done(None))
+}
+
+/// Tells the session whether the cluster that answers is the one that is meant.
+fn act_on_identity(hub: &Hub, member: &MemberCluster, session: &Session, identity: &Identity) {
+    match identity {
+        Identity::Confirmed(uid) => {
+            session.accept(uid);
+            // An older one may have been admitted while the status was written; one that claims from here on rejects this
+            // one itself.
+            let is_unasked = mutants::is(Mutant::AcceptedLate) || mutants::is(Mutant::TwinsAdmitted);
+            let older = twins(hub, member, uid).0.into_iter().next();
+            if let Some(older) = older.filter(|_| !is_unasked) {
+                session.reject(&is_member_already(&older));
+                hub.queue.add(Key::Cluster(member.name_any().as_str().into()), Priority::User);
+            }
+        }
+        Identity::Refused(message) => {
+            hub.events.say(member, Severity::Warning, Reason::IdentityNotConfirmed, message);
+        }
+        Identity::Unknown => {}
+    }
+}
+
+/// Takes a person's word for a restore off when that is over: it was for this one, and the next asks for another.
+async fn end_confirmation(hub: &Hub, member: &MemberCluster, session: &Session) -> Result<(), CallError> {
+    let is_confirmed = member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE);
+    if is_confirmed && session.is_open() && is_restore_over(hub, &member.name_any(), session) {
+        hub.api.member_reannotate(member, CONFIRM, None).await?;
+    }
+    Ok(())
 }
 
 /// All that is kept there has looked, and found nothing of later declarations. What goes or is suspended does not look.

@@ -32,7 +32,7 @@ use crate::workqueue::{Key, ResourceKey, TargetKey};
 /// The most repairs that are remembered until a status tells them.
 const CORRECTIONS_MAX: usize = 20;
 
-/// See the module.
+/// What the loops remember between reconciles; in memory only.
 #[derive(Default)]
 pub struct ControllerState {
     keys: BTreeMap<Key, KeyState>,

@@ -1,5 +1,5 @@
 //! When a status of one object is written: at most once a second, the last one always. The one place that decides that, for
-//! VidraResources and VidraTargets.
+//! VidraResources and VidraTargets. The counts of MemberClusters have their own: member_cluster/counts.rs.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 

@@ -13,7 +13,7 @@ use vidra_core::mutants::{self, Mutant};
 /// Turns begin so long after one another, of all targets together.
 const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// The order in which statuses with only new values are written.
 #[derive(Debug, Default)]
 pub(super) struct ValueTurns {
     /// When the next one comes.

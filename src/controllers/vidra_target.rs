@@ -3,7 +3,7 @@
 //!
 //! What is declared is kept in five steps, each of which makes a value from the one before: `observe` an `Observation`,
 //! `plan` a `TargetPlan`, `execute` an `Execution`, and of that come an `InventoryChange` and, in `finish`, a
-//! `Status`. What a target says that is not worked on is a `Status` at once.
+//! `Status`. A target that is not worked on gets its `Status` at once, without these steps.
 
 mod admission;
 mod blockers;
@@ -187,7 +187,7 @@ async fn not_yet(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
     if resource.is_some_and(|resource| is_held(&resource)) {
         let message = format!(
-            "it was to go, and VidraResource {} does not ask for that any more: what is there stays as it is until what that one declares can be delivered, see its Ready",
+            "VidraResource {} no longer asks to remove this target: its objects stay as they are until the VidraResource can be delivered; see its Ready condition",
             ctx.key.resource
         );
         let rests = Delivery::Suspended { message };
@@ -236,7 +236,7 @@ async fn keep(
     deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
 }
 
-/// Brings to the member what is otherwise there than declared, as far as it can be seen.
+/// Applies to the member what differs from the declaration, as far as the member can be seen.
 async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     let Scope { ctx, session, owner, desired, .. } = scope;
     let token = ctx.token(session);

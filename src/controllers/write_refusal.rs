@@ -18,7 +18,7 @@ pub(super) fn is_refusal(error: &CallError) -> bool {
 /// What failed, with what to do about it.
 pub(super) fn advised(error: &CallError) -> String {
     let advice = match is_refusal(error) {
-        true => "lift the quota or change the policy that refuses it",
+        true => "lift the quota, grant the right that is missing, or change the policy that refuses it",
         false => "it is tried again by itself; see the log of the hub's API server if it goes on",
     };
     format!("{error}; {advice}")
@@ -46,7 +46,7 @@ pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String>
     (is_refusal(error) || often).then(|| advised(error))
 }
 
-/// Passes of this key have ended by failed writes often enough that the next one is told.
+/// Reconciles of this key have ended by failed writes often enough that the next one is told.
 pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
     hub.state.lock().of(key).is_some_and(|state| state.failures.are_often())
 }

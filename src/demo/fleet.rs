@@ -44,7 +44,7 @@ const ADMIN: &str = "admin";
 const READY_AFTER: Duration = Duration::from_millis(600);
 const NAMES: [(&str, &str); 3] = [("berlin", "prod"), ("tokyo", "prod"), ("austin", "test")];
 
-/// See the module.
+/// A hub cluster and members in memory, with people who change things.
 pub struct Fleet {
     /// The hub's cluster.
     pub hub: Cluster,

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// See the module.
+/// Prints a line for each thing that happens.
 pub struct Teller {
     began: Instant,
     bar: Mutex<Option<ProgressBar>>,

@@ -44,7 +44,7 @@ const WITHIN: Duration = Duration::from_secs(15);
 /// Label of revision Secrets: the VidraResource's owner hash.
 pub const REVISION_LABEL: &str = "vidra.dev/revision-of";
 
-/// See the module.
+/// Writes to the hub's API.
 pub struct HubApi {
     /// The hub's client.
     pub client: Client,

@@ -40,7 +40,7 @@ use crate::{
     workqueue::{Key, Queue, ResourceKey, TargetKey},
 };
 
-/// See the module.
+/// What is declared on the hub, behind one lock.
 pub struct Catalog {
     queue: Arc<Queue>,
     sources: SourceIndex,

@@ -73,7 +73,7 @@ pub enum RevisionError {
     },
     /// The hub's API does not take the Secret: a quota, or a policy.
     #[error(
-        "the hub's API refuses the revision's Secret {name}: {source}; lift the quota or change the policy that refuses it"
+        "the hub's API refuses the revision's Secret {name}: {source}; lift the quota, grant the right that is missing, or change the policy that refuses it"
     )]
     Refused {
         /// The Secret's name.
@@ -285,7 +285,7 @@ impl Parsed {
     }
 }
 
-/// See the module.
+/// Revisions, parsed and rendered.
 pub struct Revisions {
     key: HashKey,
     interned: Arc<Interned>,

@@ -72,7 +72,7 @@ pub async fn follow_all(
     let all_listed = async {
         let mut listed = to.done.subscribe();
         // Never fails: the sender outlives this.
-        let _ = listed.wait_for(|kinds: &BTreeSet<Listed>| kinds.len() == 5).await;
+        let _ = listed.wait_for(|kinds: &BTreeSet<Listed>| kinds.len() == Listed::ALL.len()).await;
         catalog.all_listed();
         synced.send_replace(true);
     };

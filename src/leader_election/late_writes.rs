@@ -13,10 +13,11 @@ use vidra_core::takeover::LANDS_WITHIN;
 
 use crate::base::{env::Clock, error::CallError};
 
-/// See the module. Moments are in milliseconds of the machine's uptime; 0: there is nothing to wait for.
+/// Until when writes that nobody waits for any more may take effect. Moments are in milliseconds of the machine's uptime; 0:
+/// there is nothing to wait for.
 pub struct LateWrites {
     clock: Arc<dyn Clock>,
-    /// Until when those of the process of before may take effect.
+    /// Until when those of the previous process may take effect.
     former: AtomicU64,
     /// Until when this process's own may that were not answered.
     own: AtomicU64,
@@ -28,12 +29,12 @@ impl LateWrites {
         Self { clock, former: AtomicU64::new(0), own: AtomicU64::new(0) }
     }
 
-    /// What the process of before had sent may take effect for so long from now on.
+    /// What the previous process had sent may take effect for so long from now on.
     pub fn expect_former(&self, lands_in: Duration) {
         self.former.fetch_max(self.after(lands_in), Ordering::SeqCst);
     }
 
-    /// How long what the process of before had sent may still take effect; `None`: it has, or never will.
+    /// How long what the previous process had sent may still take effect; `None`: it has, or never will.
     pub fn former_land_in(&self) -> Option<Duration> {
         let left = self.former.load(Ordering::SeqCst).saturating_sub(self.after(Duration::ZERO));
         (left > 0).then(|| Duration::from_millis(left))

@@ -157,7 +157,15 @@ impl Claim {
                 return true;
             }
             let (asked, by_uptime) = (Instant::now(), self.tenure.now());
-            match tokio::time::timeout_at(renewed + GIVE_UP, self.renew()).await {
+            let renewal = tokio::time::timeout_at(renewed + GIVE_UP, self.renew());
+            // The answer of one that is under way is not waited for: who gives the Lease back reads it again, and what lands
+            // behind that is of an older version, and refused.
+            let renewal = match mutants::is(Mutant::RenewalOutlivesStop) {
+                true => Some(renewal.await),
+                false => stop.run_until_cancelled(renewal).await,
+            };
+            let Some(renewal) = renewal else { return true };
+            match renewal {
                 // A renewal counts from when it was asked for: others may have seen it then.
                 Ok(Ok(true)) => {
                     self.tenure.note(by_uptime);
@@ -188,7 +196,7 @@ impl Claim {
         }
     }
 
-    /// How the holder of before has left it, if it is ours now.
+    /// How the previous holder has left it, if it is ours now.
     async fn try_acquire(&self, seen: &mut Option<Seen>) -> Result<Option<Former>, CallError> {
         let Some(mut lease) = self.get().await? else {
             // Somebody deleted it: whoever held it may be there still, also where it was never seen.

@@ -15,7 +15,7 @@ const GONE_AFTER: Duration = Duration::from_secs(60);
 /// So long a kind is remembered; whoever asks for it later waits once more.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
-/// See the module. In whichever version.
+/// Kinds that the member does not serve any more, and since when. In whichever version.
 #[derive(Default)]
 pub(super) struct Absent(BTreeMap<Gvk, Instant>);
 

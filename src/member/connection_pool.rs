@@ -37,7 +37,7 @@ const AHEAD: u32 = 256 << 10;
 /// (`reading.rs`), the others go on all the same.
 const REQUESTS: u32 = 100;
 
-/// See the module.
+/// A member's connections: for calls, and for watches.
 pub(super) struct ConnectionPool<C> {
     connector: C,
     calls: HyperClient<C, Body>,

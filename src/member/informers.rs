@@ -84,7 +84,7 @@ pub enum State {
     Failing(String),
 }
 
-/// See the module.
+/// The informers of one member.
 pub struct Informers {
     cluster: Arc<str>,
     hub: HubId,

@@ -33,7 +33,7 @@ impl LateCreatesByMember {
     }
 }
 
-/// See the module. Each with the time until when. Cheap to clone.
+/// Creates that may still take effect, by owner and object. Each with the time until when. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct LateCreates(Arc<Mutex<BTreeMap<(OwnerHash, ObjectKey), Instant>>>);
 

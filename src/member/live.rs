@@ -16,7 +16,7 @@ use vidra_core::{
     weight::Bounded,
 };
 
-/// See the module.
+/// A live object as the member sent it.
 #[derive(Clone, Default)]
 pub struct Live {
     meta: ObjectMeta,

@@ -18,7 +18,7 @@ struct Attempt {
     answer: Result<bool, CallError>,
 }
 
-/// See the module.
+/// Attempts to create missing namespaces, by name.
 #[derive(Default)]
 pub(super) struct Namespaces(Mutex<BTreeMap<String, Arc<Turn<Option<Attempt>>>>>);
 

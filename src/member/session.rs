@@ -1,4 +1,4 @@
-//! One session for each member: its client, what it serves, its informers and records, and the breaker.
+//! One session for each member: its client, what it serves, its informers and records, and its health check.
 //!
 //! A session writes nothing until the cluster loop has accepted the identity that it found. When it loses
 //! the member it finds out again who answers before it goes on.
@@ -142,7 +142,7 @@ impl From<&CallError> for CallErrorNote {
     }
 }
 
-/// See the module.
+/// All that the process holds open to one member.
 pub struct Session {
     /// The MemberCluster's name.
     pub cluster: Arc<str>,
@@ -475,7 +475,8 @@ impl Session {
     }
 
     /// One call: when the member takes any, within its budget and the deadline, counted, its failure classified and
-    /// cleared of what may not be told of such objects, and a lack of answers told to the breaker.
+    /// cleared of what may not be told of such objects, and a lack of answers makes the health check
+    /// ask at once (the circuit breaker: `health_check`).
     ///
     /// On the heap: it is large, and lies within all that leads to it.
     pub fn call<T>(

@@ -6,7 +6,7 @@ use vidra_core::mutants::{self, Mutant};
 
 use crate::base::{error::CallError, withdrawal::Withdrawn};
 
-/// See the module.
+/// Leave to call a member, checked before each call.
 pub struct Token<'a> {
     /// The session's time of being open, as it is now.
     now: Box<dyn Fn() -> Option<(u64, u64)> + Send + Sync + 'a>,

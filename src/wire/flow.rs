@@ -26,7 +26,7 @@ const UNFINISHED: usize = 2 * super::MOST;
 /// A watch may hold so much without a part in that.
 const OWN: usize = 64 << 10;
 
-/// See the module. One for each server.
+/// How much the watches of a server may send. One for each server.
 pub struct Flow {
     room: Mutex<Room>,
     unfinished: AtomicUsize,

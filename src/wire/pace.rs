@@ -23,7 +23,7 @@ pub const LONGEST: Duration = Duration::from_secs(60);
 /// sets it (`WithAuditInit`); the second on those that its flow control let through or refused (`setResponseHeaders`).
 const MARKS: [&str; 2] = ["audit-id", "x-kubernetes-pf-flowschema-uid"];
 
-/// See the module. One for each server.
+/// For how long a server asks to be left alone. One for each server.
 #[derive(Debug, Default)]
 pub struct Pace(Mutex<Asked>);
 

@@ -32,7 +32,7 @@ const EMPTY_MOST: u32 = 20;
 /// Bound on the objects of a list: one that shows more has no end.
 const OBJECTS_MOST: usize = 1_000_000;
 
-/// See the module.
+/// A list that is read page by page.
 pub struct Pages<'a> {
     wire: &'a Wire,
     /// Objects in the next page.

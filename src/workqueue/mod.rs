@@ -122,11 +122,11 @@ struct FlowState {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KeyState {
-    /// And as the how manyth it became so.
+    /// Its priority, and its number in the order of arrival.
     Ready(Priority, u64),
-    /// Since then.
+    /// When its work began.
     Running(Instant),
-    /// Running, and so many things arrived for it since it was started.
+    /// The same; `times`: how often it was added since its work began.
     Dirty { since: Instant, priority: Priority, times: u32 },
 }
 

@@ -81,7 +81,7 @@ enum Door {
     Full,
 }
 
-/// See the module. Dropping it ends all connections, [`Proxy::stop`] waits for that.
+/// A TCP proxy that breaks, holds up and counts connections. Dropping it ends all connections, [`Proxy::stop`] waits for that.
 pub struct Proxy {
     /// Where it listens.
     pub address: SocketAddr,

@@ -21,7 +21,7 @@ pub const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
 const NAMES: &str = "request.name.matches('^(create|update|delete)-[0-9]+$')";
 const CODES: [(u16, &str); 4] = [(404, "NotFound"), (409, "Conflict"), (410, "Gone"), (500, "InternalError")];
 
-/// See the module. It ends with it.
+/// A webhook that refuses what is done to ConfigMaps of some names. It ends with it.
 pub struct Refusals {
     front: Front,
 }

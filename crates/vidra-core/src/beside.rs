@@ -7,7 +7,7 @@ use std::{
     iter::Peekable,
 };
 
-/// See the module.
+/// A map that is read in step with another, in the order of keys.
 pub struct Beside<'a, K, V>(Peekable<btree_map::Iter<'a, K, V>>);
 
 impl<'a, K: Ord, V> Beside<'a, K, V> {

@@ -9,7 +9,7 @@ pub const PREFIXES_MAX: usize = 50;
 /// The longest key of a label, and its mark.
 const LONGEST: usize = 253 + 1 + 63 + 1;
 
-/// See the module.
+/// Which labels of a registration the MemberCluster carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// Empty: all.

@@ -172,6 +172,8 @@ pub enum Mutant {
     LooksUntold,
     /// What a removal reads, and its answers, are folded whatever was told since.
     RemovalUnguarded,
+    /// A process that is told to end waits for the answer of a renewal.
+    RenewalOutlivesStop,
     /// What was recorded counts although no watch can be opened.
     UnopenedTrusted,
     /// An event between two lists that a watch asks for makes the pause before them short again.
@@ -393,7 +395,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 168] = [
+    pub const GUARDS: [Mutant; 169] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -454,6 +456,7 @@ impl Mutant {
         Mutant::ProbesInARow,
         Mutant::DoubtForEver,
         Mutant::SessionUnseen,
+        Mutant::RenewalOutlivesStop,
         Mutant::RemovalUnguarded,
         Mutant::LooksUntold,
         Mutant::AcceptedLate,

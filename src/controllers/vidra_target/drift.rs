@@ -1,4 +1,5 @@
 //! What is found otherwise than it was delivered, and what is brought back: as the status tells it.
+//! Whether an object has drifted is decided in member/records/baseline.rs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

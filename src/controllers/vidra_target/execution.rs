@@ -177,7 +177,7 @@ fn report_outcome(
     }
 }
 
-/// It is neither removed nor, where it is declared, made again before what the process of before had sent has landed.
+/// It is neither removed nor, where it is declared, made again before what the previous process had sent has landed.
 fn account_too_early(
     ctx: &Context<'_>,
     key: &ObjectKey,
@@ -245,7 +245,7 @@ fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execut
     if !error.is_transport() {
         gather_failure(ctx, reason, &effect.key, &message);
     }
-    // Silence is no failure of the object: the breaker finds out what it is.
+    // Silence is no failure of the object: the session's health check finds out whether the member is lost.
     let delivery = match error.is_transport() {
         true => Delivery::Waiting { reason, message },
         false => {

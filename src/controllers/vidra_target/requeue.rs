@@ -11,8 +11,8 @@ pub(super) enum Requeue {
     AtOnce,
     /// When something changes, and at the latest after this long.
     After(Duration),
-    /// The same after [`RETRY_RARELY`](crate::controllers::RETRY_RARELY), for what only another manifest, or another schema
-    /// in the member, makes right. It puts off nothing else.
+    /// When something changes, and at the latest after [`RETRY_RARELY`](crate::controllers::RETRY_RARELY): for what only
+    /// another manifest, or another schema in the member, makes right. Any other requeue replaces it.
     Backstop,
     /// When the key's back-off says so.
     Retry(Retry),

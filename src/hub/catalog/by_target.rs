@@ -7,7 +7,7 @@ use std::{
 
 use crate::workqueue::{ResourceKey, TargetKey};
 
-/// See the module.
+/// A map by target, with an index by cluster.
 pub(super) struct ByTarget<V> {
     all: BTreeMap<TargetKey, V>,
     /// Their keys, by cluster.

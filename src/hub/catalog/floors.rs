@@ -20,7 +20,7 @@ pub enum Via {
     Answer,
 }
 
-/// See the module.
+/// Up to which versions an answer or event is old.
 #[derive(Default)]
 pub(super) struct Floors {
     /// Up to which version a watch has told all, by kind and the namespace that it is of.

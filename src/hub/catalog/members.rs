@@ -8,7 +8,7 @@ use vidra_api::{
     labels::{APPROVE_REMOVAL, CONFIRM, FORGET, TAKE_OVER_FROM},
 };
 
-/// See the module.
+/// The MemberClusters by name, and when each came.
 #[derive(Default)]
 pub(super) struct Members {
     by_name: BTreeMap<String, Arc<MemberCluster>>,

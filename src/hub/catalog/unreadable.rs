@@ -28,7 +28,7 @@ pub(super) fn or_lack<K>(held: Option<&Arc<K>>, is_unread: bool) -> Result<Arc<K
     }
 }
 
-/// See the module.
+/// Objects of the hub that exist and cannot be read.
 #[derive(Default)]
 pub(super) struct Unread(BTreeSet<Place>);
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::workqueue::Priority;
 
-/// See the module.
+/// Whether all was listed once; what is seen before that is not urgent.
 #[derive(Debug, Default)]
 pub(super) struct Urgency {
     /// All has been listed once.

@@ -14,7 +14,7 @@ use vidra_core::mutants::{self, Mutant};
 /// Computations side by side, of all namespaces.
 const SIDE_BY_SIDE: usize = 2;
 
-/// See the module.
+/// Turns for long computations, one at a time for a namespace.
 pub(super) struct Turns {
     all: Semaphore,
     /// Of namespaces that have a turn or wait for one.

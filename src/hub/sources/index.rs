@@ -66,7 +66,7 @@ pub struct Reading {
     pub revision: String,
 }
 
-/// See the module.
+/// Who reads which source, and in which version it was seen last.
 pub struct SourceIndex {
     queue: Arc<Queue>,
     inner: RwLock<Inner>,

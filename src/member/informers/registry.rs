@@ -19,7 +19,7 @@ use super::{
 };
 use crate::workqueue::TargetKey;
 
-/// See the module.
+/// Which informers run, and for whom; behind one lock.
 #[derive(Default)]
 pub(super) struct Registry {
     pub(super) running: BTreeMap<Place, Informer>,

@@ -18,7 +18,7 @@ const RESTS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_sec
 /// another one from its turn.
 const LONG: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// Places whose list is not begun again before a pause is over.
 #[derive(Default)]
 pub(super) struct Rests {
     of: BTreeMap<Place, Rest>,

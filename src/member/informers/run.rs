@@ -46,7 +46,7 @@ const UNOPENED_MOST: Duration = Duration::from_secs(60);
 /// So many objects that cannot be read are named by one informer.
 const NAMED_MOST: u32 = 100;
 
-/// See the module.
+/// One informer's task.
 pub(super) struct Run {
     pub(super) registry: Arc<Informers>,
     pub(super) place: Place,

@@ -14,7 +14,7 @@ use vidra_core::{
 
 use super::facts::{Circumstances, OwnChange};
 
-/// See the module.
+/// A verdict on an object's health, and how it ends.
 #[derive(Debug)]
 pub(super) struct Assessment {
     pub(super) status: HealthStatus,

@@ -16,7 +16,7 @@ use vidra_core::{
 
 use super::owners::Owner;
 
-/// See the module.
+/// What an owner's live values are compared with, and how sure that is.
 pub(super) enum Base {
     /// The values of our last apply over its field set.
     Known { set: Arc<FieldSet>, values: u64, drifted: bool },

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{member::live::Live, workqueue::TargetKey};
 
-/// See the module.
+/// All that is recorded of one member, behind one lock.
 #[derive(Default)]
 pub(super) struct Contents {
     /// Boxed: a map's nodes are half empty.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vidra_api::names::OwnerHash;
 use vidra_core::{drift::Evidence, object::ObjectKey};
 
-/// See the module.
+/// Drift that our own answers corrected, until it is taken.
 #[derive(Default)]
 pub(super) struct Corrections {
     of: BTreeMap<(OwnerHash, ObjectKey), Evidence>,

@@ -15,7 +15,7 @@ use crate::desired::Desired;
 /// shows as soon as what is before it shrinks.
 const KEPT: usize = 2 * ROOM;
 
-/// See the module.
+/// An owner's feedback rules, what they match, and the values that came back.
 pub(super) struct OwnFeedback {
     rules: Arc<Rules>,
     /// What is declared, when `matched` was made.

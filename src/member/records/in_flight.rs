@@ -15,7 +15,7 @@ use vidra_core::{
 use super::Source;
 use crate::member::live::Live;
 
-/// See the module.
+/// Calls under way by object, each with the newest event that waits for it.
 #[derive(Default)]
 pub(super) struct InFlight {
     calls: BTreeMap<ObjectKey, Calls>,

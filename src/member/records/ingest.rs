@@ -6,10 +6,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::MutexGuard;
 use serde_json::Value;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     fields::{self, FieldSet},
+    health::rules::RuleSet,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     owner::is_controlled,
@@ -21,30 +23,35 @@ use super::{
     Records, Source,
     assessment::Assessment,
     baseline::{Base, hashed_part},
-    contents::{feed, is_within, judge},
-    facts,
+    contents::{Contents, feed, is_within, judge},
+    facts::{self, Circumstances},
     in_flight::Deferred,
     record::Record,
     tombstones::Tombstone,
 };
 use crate::{member::live::Live, workqueue::TargetKey};
 
+/// A verdict, with what it was made by.
+struct Assessed {
+    declarations: u64,
+    rules: Arc<RuleSet>,
+    by: Circumstances,
+    judged: Assessment,
+}
+
+impl Assessed {
+    /// Nothing has changed since of what objects are judged by.
+    fn is_of_now(&self, records: &Records) -> bool {
+        Arc::ptr_eq(&self.rules, &records.rules.now()) && self.declarations == records.facts.declarations()
+    }
+}
+
 impl Records {
     /// Folds one live object of a kind; returns the targets that should look again.
     pub fn fold(&self, gvk: &Gvk, mut live: Live, source: Source<'_>) -> Vec<TargetKey> {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
-        let (declarations, mut rules) = (self.facts.declarations(), self.rules.now());
-        let mut by = self.facts.circumstances(gvk, &live.json);
-        let mut judged = Assessment::of(&live.json, &rules, &by);
-        let mut inner = self.inner.lock();
-        let newest = self.rules.now();
-        if !Arc::ptr_eq(&rules, &newest) || self.facts.declarations() != declarations {
-            // The list that has objects judged by what has changed passes over what is folded after it began.
-            rules = newest;
-            by = self.facts.circumstances(gvk, &live.json);
-            judged = Assessment::of(&live.json, &rules, &by);
-        }
+        let (Assessed { rules, mut by, mut judged, .. }, mut inner) = self.assess_locked(gvk, &live.json);
         let inner = &mut *inner;
         let Some(live) = inner.admit(&key, gvk, live, source) else { return Vec::new() };
         let held = inner.objects.get(&key);
@@ -96,6 +103,25 @@ impl Records {
         owners.extend(turned.into_iter().chain(fed));
         owners.retain(|owner| !matches!(source, Source::Answer(own) if own == owner));
         inner.owners.targets_of(&owners)
+    }
+
+    /// How a live object is, by what is known when the lock is taken: the list that has objects judged by what has changed
+    /// passes over what is folded after it began. Mostly nothing has changed, and nobody waits for the evaluation.
+    fn assess_locked(&self, gvk: &Gvk, live: &Value) -> (Assessed, MutexGuard<'_, Contents>) {
+        let assessed = self.assess(gvk, live);
+        let inner = self.inner.lock();
+        match assessed.is_of_now(self) {
+            true => (assessed, inner),
+            false => (self.assess(gvk, live), inner),
+        }
+    }
+
+    /// How a live object is, by what is known now.
+    fn assess(&self, gvk: &Gvk, live: &Value) -> Assessed {
+        let (declarations, rules) = (self.facts.declarations(), self.rules.now());
+        let by = self.facts.circumstances(gvk, live);
+        let judged = Assessment::of(live, &rules, &by);
+        Assessed { declarations, rules, by, judged }
     }
 
     /// The verdict after what was judged of the object before; `same`: of the same version of it.

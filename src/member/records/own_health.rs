@@ -120,7 +120,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// See the module.
+/// A VidraResource's own health rules, and how its objects are by them.
 pub(super) struct OwnHealth {
     rules: Arc<Rules>,
     /// Those that hold for all, and what is declared, when `kinds` was made.

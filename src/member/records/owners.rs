@@ -23,7 +23,7 @@ use crate::{desired::Desired, workqueue::TargetKey};
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
 const UNKNOWN_OWNERS: usize = 16;
 
-/// See the module.
+/// The targets that have said what they declare, by owner hash.
 #[derive(Default)]
 pub(super) struct Owners {
     known: BTreeMap<OwnerHash, Owner>,

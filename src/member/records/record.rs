@@ -23,7 +23,7 @@ use super::{
     view::{View, Views},
 };
 
-/// See the module.
+/// What is kept of one live object.
 pub(super) struct Record {
     pub(super) uid: Uid,
     pub(super) resource_version: u64,

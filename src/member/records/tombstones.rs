@@ -8,7 +8,7 @@ use vidra_core::{drift::Evidence, object::ObjectKey, plan, uid::Uid};
 
 use super::view::{View, Views};
 
-/// See the module.
+/// Objects that are not seen any more, by key.
 #[derive(Default)]
 pub(super) struct Tombstones {
     of: BTreeMap<ObjectKey, Tombstone>,

@@ -11,7 +11,7 @@ use vidra_core::drift::Evidence;
 /// Evidence of one member: what comes beyond is told without its fields.
 const BYTES_MOST: usize = 8 << 20;
 
-/// See the module.
+/// Evidence of drift, and the room that it takes.
 pub(super) struct Trace {
     pub(super) evidence: Evidence,
     bytes: usize,

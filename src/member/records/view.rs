@@ -14,7 +14,7 @@ pub(super) type Applied = (DeclaredHash, i64);
 /// Mostly one.
 pub(super) type Views = SmallVec<[View; 1]>;
 
-/// See the module.
+/// One owner's standing in a live object.
 pub(super) struct View {
     pub(super) owner: OwnerHash,
     pub(super) proof: bool,

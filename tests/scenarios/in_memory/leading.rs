@@ -329,3 +329,27 @@ fn a_lease_that_somebody_deletes_is_not_taken_before_its_holder_can_be_gone_and_
         Arc::into_inner(world).expect("nobody else has it").end().await;
     });
 }
+
+#[test]
+fn a_process_that_is_told_to_end_does_not_wait_for_the_answer_of_a_renewal() {
+    scenario(async |mut world| {
+        world.stop_hub().await;
+        let first = Process::start(&world, "first").await;
+        let late = |call: &Call| match call.verb {
+            Verb::Update if call.resource == "leases" => Fault::Late(Duration::from_secs(60)),
+            _ => Fault::None,
+        };
+        memory(&world, "hub").set_fault(Arc::new(late));
+        // It renews after 4 s, and waits for the answer for 4 s more.
+        sleep(Duration::from_secs(6)).await;
+        memory(&world, "hub").clear_fault();
+        let told = Instant::now();
+        first.end().await;
+        assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+        let (claim, _) = process(&world, "second").await;
+        assert!(told.elapsed() < Duration::from_secs(2), "it was given back: {:?}", told.elapsed());
+        claim.release().await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}

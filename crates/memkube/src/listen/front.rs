@@ -27,7 +27,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Requests at a time on one HTTP/2 connection, as API servers allow.
 const STREAMS: u32 = 100;
 
-/// See the module. Its connections end with it.
+/// An HTTPS listener on loopback. Its connections end with it.
 pub struct Front {
     /// Where it listens.
     pub address: SocketAddr,

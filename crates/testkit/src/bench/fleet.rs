@@ -20,7 +20,7 @@ pub const NAMESPACE: &str = "bench";
 const QUIET: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// See the module. All of it ends with it.
+/// The hub's process and its members, for a bench. All of it ends with it.
 pub struct Fleet {
     /// The hub's process.
     pub process: HubProcess,

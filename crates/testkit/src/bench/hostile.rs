@@ -193,7 +193,7 @@ pub struct Sent {
     pub answers: u64,
 }
 
-/// See the module.
+/// A server before a member that forwards until it attacks.
 pub struct Hostile {
     front: Front,
     state: Arc<State>,

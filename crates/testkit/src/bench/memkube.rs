@@ -28,7 +28,7 @@ use crate::world::Access;
 pub const STEP: Duration = Duration::from_secs(5400);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// Clusters of memkube in processes of their own.
 pub struct Simulated {
     /// The members' clusters.
     pub members: Memkube,

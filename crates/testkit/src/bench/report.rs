@@ -46,7 +46,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// See the module.
+/// The figures of one bench, with their bounds.
 #[derive(Debug)]
 pub struct Report {
     bench: &'static str,

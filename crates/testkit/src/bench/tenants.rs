@@ -21,7 +21,7 @@ const LEVELS: usize = 9000;
 /// Bytes of a manifest's text that means much more than it says.
 const TEXT: usize = 512 << 10;
 
-/// See the module.
+/// A VidraResource that takes as much as one may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenant {
     /// A manifest of as many levels as a server takes.

@@ -46,7 +46,7 @@ struct Content {
     sources: Vec<(String, String)>,
 }
 
-/// See the module. VidraResources, and what the hub keeps for them, are called as [`named`] has it.
+/// What the hub's API declares, now and before. VidraResources, and what the hub keeps for them, are called as [`named`] has it.
 #[derive(Default)]
 pub struct Declared {
     resources: BTreeMap<String, Arc<Value>>,

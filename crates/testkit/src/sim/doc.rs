@@ -10,7 +10,7 @@ use vidra_core::{
 
 use super::{index::Key, kinds::is_cluster_scoped, sparing::Path};
 
-/// See the module.
+/// One declared object, as a member must show it.
 #[derive(Clone, Debug)]
 pub struct Doc {
     group: String,

@@ -114,7 +114,7 @@ enum Keeps {
     Unread,
 }
 
-/// See the module.
+/// What is declared and what is there, as the judge has seen it.
 #[derive(Default)]
 pub struct Index {
     /// What is declared.

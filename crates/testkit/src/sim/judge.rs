@@ -45,7 +45,7 @@ const BETWEEN_STATUSES: Duration = Duration::from_millis(900);
 /// Which life has read, in which cluster, at which path.
 type ReadBy = (Arc<str>, Arc<str>, String);
 
-/// See the module.
+/// Says of each call whether it was right.
 #[derive(Default)]
 pub struct Judge {
     /// What is declared and what is there.
@@ -523,7 +523,8 @@ impl Judge {
             // Pruning waits for what is refused, and for what cannot be made.
             let waits = self.index.holders(key).iter().any(|name| {
                 self.index.targets.get(name).is_some_and(|one| {
-                    one.present && one.reason == "NotOurs" || self.unmade_wave(one, now).is_some()
+                    one.present && (one.reason == "NotOurs" || self.is_kept_waiting(one, now))
+                        || self.unmade_wave(one, now).is_some()
                 })
             });
             if self.index.declared.wanted_since(key).next().is_none() && !foreign && !waits {
@@ -586,6 +587,15 @@ impl Judge {
         };
         let unmade = asked.iter().filter(|(key, _)| is_of_a_crd(key)).map(|(_, doc)| doc.wave()).min();
         unmade.filter(|_| asked.iter().any(is_gone))
+    }
+
+    /// Something that a target declares waits for marks which another VidraResource leaves away.
+    fn is_kept_waiting(&self, target: &Target, now: Instant) -> bool {
+        let Target { resource, cluster, .. } = target;
+        let mut wanted = self.index.declared.wanted();
+        wanted.any(|(key, by, _)| {
+            by == resource && key[0] == *cluster && self.waits_for_marks(resource, key, now)
+        })
     }
 
     /// It cannot be made, for its kind went with a CRD that is left so; or it comes in a later wave than what cannot be.

@@ -103,7 +103,7 @@ impl Seen {
     }
 }
 
-/// See the module.
+/// Sees each call, disturbs it, and has it judged.
 pub struct Observer {
     clusters: Clusters,
     began: Instant,

@@ -135,7 +135,7 @@ pub(super) fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }
 
-/// See the module.
+/// The clusters of a simulation, with its people.
 pub struct World {
     /// What it was made with.
     pub shape: Shape,

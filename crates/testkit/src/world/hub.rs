@@ -35,7 +35,7 @@ const DELIVERED: [(&str, &str); 11] = [
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 ];
 
-/// See the module. Names are fresh in each: what one scenario leaves in a member no other sees.
+/// What a scenario acts on: a hub, its members, and who calls them. Names are fresh in each: what one scenario leaves in a member no other sees.
 pub struct World {
     pub(super) bed: Arc<dyn Bed>,
     /// The scenario's namespace, on the hub and, by default, in the members; also the hub's id.

@@ -3,7 +3,7 @@
 use super::{Contention, Contentions, Opponent, WINDOW};
 use crate::first_of::more;
 
-/// See the module.
+/// What is told of a contention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// Which object, who, how often, and what to do.

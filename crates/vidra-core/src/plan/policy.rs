@@ -2,7 +2,7 @@
 
 use vidra_api::DriftPolicy;
 
-/// See the module.
+/// What a plan may do with what others made or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Objects that others made may be taken over, after a live read.

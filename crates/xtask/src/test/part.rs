@@ -19,7 +19,7 @@ type Work = Box<dyn FnOnce(&Log) -> Result<Tests> + Send>;
 /// Longer than any part takes; what hangs ends then.
 const LIMIT: u64 = 45 * 60;
 
-/// See the module.
+/// One part of the check.
 pub struct Part {
     name: String,
     work: Work,

@@ -14,7 +14,7 @@ pub const HUB: &str = "hub";
 /// An event that noise delays is later by less than this.
 pub const LATE_MOST: Duration = Duration::from_secs(8);
 
-/// See the module.
+/// Times in which faults may hide something, by cluster.
 #[derive(Default)]
 pub struct Clouds {
     /// Since when, and until when, by cluster. Two that meet are one.

@@ -366,8 +366,7 @@ impl Judge {
                 Some(how)
                     if !told.contains(key)
                         && !target.changes_cut
-                        && !self.is_of_lost_kind(target, key)
-                        && !self.is_yet_to_come(target, key, doc, now) =>
+                        && !self.is_left_out(target, key, doc, now) =>
                 {
                     return Some(format!("does not tell that {} {how}", key.join("/")));
                 }
@@ -384,14 +383,15 @@ impl Judge {
         stray.into_iter().next()
     }
 
-    /// It has its marks, was never applied as it is declared now, and comes in a later wave than what cannot be made: until it
-    /// is applied no value of it is drift.
-    fn is_yet_to_come(&self, target: &Target, key: &Key, doc: &Doc, now: Instant) -> bool {
+    /// It is of a kind that is gone, or behind one: it has its marks, was never applied as it is declared now, and comes in a
+    /// later wave than what cannot be made. Until it is applied no value of it is drift.
+    fn is_left_out(&self, target: &Target, key: &Key, doc: &Doc, now: Instant) -> bool {
         let Target { resource, .. } = target;
         let is_proved = |live: Arc<Value>| is_marked(&live, resource) && owns_its_label(&live, resource);
-        self.waits_for_a_kind(resource, key, doc, now)
-            && !self.may_have_been_applied(resource, key, doc)
-            && self.index.live(key).is_some_and(is_proved)
+        self.is_of_lost_kind(target, key)
+            || self.waits_for_a_kind(resource, key, doc, now)
+                && !self.may_have_been_applied(resource, key, doc)
+                && self.index.live(key).is_some_and(is_proved)
     }
 
     /// It is not there, and neither is its kind's CRD, of which that is told: the hub cannot look for objects of a kind

@@ -251,12 +251,7 @@ impl Judge {
                     .any(|key| self.index.live(key).is_none_or(|live| !appliers(&live).contains(&manager)));
                 (spec["drift"]["policy"] == "Report" || is_held) && (late() || is_lost)
             }
-            (_, "NamespaceTerminating") if wanted.keys().any(|key| ends(&namespace_of(key))) => true,
-            (_, "NamespaceMissing")
-                if wanted.keys().any(|key| self.index.live(&namespace_of(key)).is_none()) =>
-            {
-                true
-            }
+            (_, "NamespaceMissing" | "NamespaceTerminating") if self.lack_place(wanted.keys()) => true,
             ("Failed", "Forbidden" | "NotFound" | "ServerError") if backs_off(target, now) => true,
             (_, reason) if PASSES.contains(&reason) => !retries,
             // Nobody tells of the other hub's leaving either, or of the end of what bears no label.
@@ -294,6 +289,11 @@ impl Judge {
             _ => false,
         };
         (!so).then(|| "and that is not so".to_owned())
+    }
+
+    /// Is the Namespace of one of these missing, or being deleted?
+    fn lack_place<'a>(&self, mut keys: impl Iterator<Item = &'a Key>) -> bool {
+        keys.any(|key| self.index.live(&namespace_of(key)).is_none_or(|live| is_ending(&live)))
     }
 
     /// Does an object perhaps not work for a target, by what the hub may go by?
