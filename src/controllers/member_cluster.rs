@@ -102,7 +102,9 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
     }
     let findings = Findings::of(hub, &member, credentials);
     let status = revoke::with_stalled(hub, &member, findings.status(&member, hub.clock.time()));
-    if let (Some(session), Identity::Refused(message)) = (hub.session(name), &findings.identity) {
+    if let (Some(session), Identity::Refused(message)) = (hub.session(name), &findings.identity)
+        && !mutants::is(Mutant::YoungerGoesOn)
+    {
         // At once: it may be Open, and the write may take long.
         session.reject(message);
     }
@@ -132,6 +134,7 @@ fn act_on_identity(hub: &Hub, member: &MemberCluster, session: &Session, identit
         }
         Identity::Refused(message) => {
             hub.events.say(member, Severity::Warning, Reason::IdentityNotConfirmed, message);
+            session.reject(message);
         }
         Identity::Unknown => {}
     }
