@@ -169,6 +169,14 @@ impl Hub {
         state.resource(key)?.kept_revision.as_ref()?.of(resource).map(str::to_owned)
     }
 
+    /// The revision of the last manifest of a VidraResource that could be read.
+    fn last_revision(&self, key: &ResourceKey, resource: &VidraResource) -> Option<String> {
+        let state = self.state.lock();
+        let kept = state.resource(key).and_then(|state| state.kept_revision.as_ref()?.last_of(resource));
+        let told = || resource.status.as_ref()?.revision.as_deref();
+        kept.or_else(told).map(str::to_owned)
+    }
+
     /// One key's turn.
     pub async fn reconcile(&self, key: &Key) -> Verdict {
         if !self.leads() {

@@ -123,7 +123,19 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     if !is_marked {
         return Ok(Verdict::Done(None));
     }
+    if revision.is_err() {
+        recall(ctx).await;
+    }
     deliver(ctx, revision.map_or_else(Declaration::Invalid, Declaration::Revision), handled).await
+}
+
+/// Has the last revision that could be read in memory: targets that prune ask whether it declares what they drop.
+async fn recall(ctx: &Context<'_>) {
+    let Some(last) = ctx.hub.last_revision(ctx.key, ctx.resource) else { return };
+    if ctx.hub.revisions.known(ctx.key, &last).is_none() {
+        // Until it can be read, it may declare anything.
+        let _ = ctx.hub.revisions.get(&ctx.hub.api, ctx.key, &last).await;
+    }
 }
 
 /// Brings the VidraTargets to what is declared, unless something holds that.

@@ -464,13 +464,13 @@ impl Records {
         self.inner.lock().owners.other(key, (self.views.hub(), manager), own, declared)
     }
 
-    /// Does another VidraResource prove this object its own, and declare it otherwise, as far as is known? One of the same
+    /// Does another VidraResource apply this object, and declare it otherwise, as far as is known? One of the same
     /// namespace that has dropped it is going to let go of it.
     pub fn is_disputed(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
         let inner = self.inner.lock();
         let agrees = |other: &OwnerHash| inner.owners.agrees(other, key, own, declared);
         inner.record_is(key, |record| {
-            record.views.iter().any(|view| view.owner != *own && view.proof && !agrees(&view.owner))
+            record.views.iter().any(|view| view.owner != *own && view.applies && !agrees(&view.owner))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
-use vidra_api::TargetState;
+use vidra_api::{HubId, OwnerHash, TargetState};
 
 use crate::{
     config_map, config_map_in,
@@ -230,6 +230,11 @@ fn what_a_resource_that_is_held_declares_stays_until_it_may_have_it() {
     });
 }
 
+async fn within(world: &World, clusters: &[&str], namespace: &str, manifest: &str) {
+    let targets = json!([{"clusterNames": clusters, "namespace": namespace}]);
+    world.deliver_with("shop", manifest, json!({"targets": targets})).await;
+}
+
 /// The revision is the same in both namespaces.
 #[test]
 fn what_a_namespace_that_is_held_brings_back_is_not_pruned_by_the_one_before_it() {
@@ -238,29 +243,61 @@ fn what_a_namespace_that_is_held_brings_back_is_not_pruned_by_the_one_before_it(
         take(&world, json!({"removalGuard": "0", "pruneDelay": "10s"})).await;
         let (first, second) = (world.ns.clone(), format!("{}-b", world.ns));
         let manifest = config_map("settings", "one");
-        let within = async |clusters: &[&str], namespace: &str| {
-            let targets = json!([{"clusterNames": clusters, "namespace": namespace}]);
-            world.deliver_with("shop", &manifest, json!({"targets": targets})).await;
-        };
-        within(&["berlin", "tokyo"], &first).await;
+        within(&world, &["berlin", "tokyo"], &first, &manifest).await;
         world.ready("shop").await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&first, "settings"));
         let before = alice.live(&settings).await;
-        within(&["berlin", "tokyo"], &second).await;
+        within(&world, &["berlin", "tokyo"], &second, &manifest).await;
         alice.when(&At::config_map(&second, "settings"), "made", says("one")).await;
-        within(&["berlin"], &first).await;
+        within(&world, &["berlin"], &first, &manifest).await;
         world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
         let waits = |status: &vidra_api::VidraTargetStatus| {
             status.removing.as_ref().is_some_and(|one| one.reason == "HandingOver" && one.objects == 1)
         };
         world.target_when("shop", "berlin", "keeps what is to come back", waits).await;
-        within(&["berlin", "tokyo"], &first).await;
+        within(&world, &["berlin", "tokyo"], &first, &manifest).await;
         alice.gone(&At::config_map(&second, "settings")).await;
         world.ready("shop").await;
         assert_eq!(uid(&alice.live(&settings).await), uid(&before), "it was deleted and made again");
         world.hub.delete(&settings_at(&world)).await;
         world.end().await;
     });
+}
+
+/// What makes no manifest takes nothing back.
+#[test]
+fn what_a_held_declaration_brings_back_stays_though_the_manifest_is_emptied_by_mistake() {
+    for restarts in [false, true] {
+        scenario(async |mut world| {
+            world.register(&["berlin", "tokyo"]).await;
+            take(&world, json!({"removalGuard": "0", "pruneDelay": "10s"})).await;
+            let (first, second) = (world.ns.clone(), format!("{}-b", world.ns));
+            let (both, manifest) = (["berlin", "tokyo"], config_map("settings", "one"));
+            within(&world, &both, &first, &manifest).await;
+            world.ready("shop").await;
+            let (alice, settings) = (world.alice("berlin").await, At::config_map(&first, "settings"));
+            let before = alice.live(&settings).await;
+            within(&world, &both, &second, &manifest).await;
+            alice.when(&At::config_map(&second, "settings"), "made", says("one")).await;
+            within(&world, &["berlin"], &first, &manifest).await;
+            world.resource_says("shop", "Stalled", "True", "RemovalHeld").await;
+            within(&world, &["berlin"], &first, "# nothing\n").await;
+            world.resource_says("shop", "Stalled", "True", "ManifestInvalid").await;
+            if restarts {
+                world.restart_hub().await;
+            }
+            let waits = |status: &vidra_api::VidraTargetStatus| {
+                status.removing.as_ref().is_some_and(|one| one.reason == "HandingOver" && one.objects == 1)
+            };
+            world.target_when("shop", "berlin", "keeps what is to come back", waits).await;
+            within(&world, &both, &first, &manifest).await;
+            alice.gone(&At::config_map(&second, "settings")).await;
+            world.ready("shop").await;
+            assert_eq!(uid(&alice.live(&settings).await), uid(&before), "it was deleted and made again");
+            world.hub.delete(&settings_at(&world)).await;
+            world.end().await;
+        });
+    }
 }
 
 fn secret(name: &str) -> String {
@@ -394,6 +431,49 @@ fn who_is_older_and_of_another_namespace_takes_no_field_of_what_both_apply() {
         let older = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "older");
         world.hub.delete(&older).await;
         world.hub.gone(&older).await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
+        world.end().await;
+    });
+}
+
+/// An Apply entry holds its fields with or without the label beside it.
+#[test]
+fn who_lost_its_label_keeps_what_it_holds_from_another_namespace() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let other = format!("a-{}", world.ns);
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let mut both = config_map_in(&world.ns, "settings", "one");
+        both["data"]["more"] = "theirs".into();
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.deliver_from(&other, "bank", &object(&both)).await;
+        let shared = alice.when(&settings, "applied by both", |live| holders(live).len() == 2).await;
+        // One that is refused writes no label again.
+        both["data"]["key"] = "two".into();
+        world.deliver_from(&other, "bank", &object(&both)).await;
+        let target = At::new("vidra.dev/v1alpha1", "VidraTarget", &other, "bank.berlin");
+        let refused = |live: &Value| live["status"]["reason"] == "SharedObjectConflict";
+        world.hub.when(&target, "refused", refused).await;
+        let hub = HubId::try_from(&*world.ns).unwrap();
+        let bank = OwnerHash::new(&hub, &other, "bank").label_key();
+        assert!(shared["metadata"]["labels"][&bank].is_string(), "{shared}");
+        alice.merge(&settings, json!({"metadata": {"labels": {bank: null}}})).await;
+
+        let mut mine = config_map_in("", "settings", "one");
+        mine["data"]["more"] = "mine".into();
+        world.deliver("shop", &["berlin"], &object(&mine)).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        let now = alice.live(&settings).await;
+        assert_eq!((uid(&now), &now["data"]), (uid(&shared), &shared["data"]));
+        let bank = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "bank");
+        world.hub.delete(&bank).await;
+        world.hub.gone(&bank).await;
+        alice
+            .when(&settings, "the one that is left has its way", |live| live["data"]["more"] == "mine")
+            .await;
+        world.ready("shop").await;
         world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
         world.end().await;
     });

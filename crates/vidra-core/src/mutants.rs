@@ -68,6 +68,8 @@ pub enum Mutant {
     RestHoldsLeaving,
     /// A VidraTarget that somebody deletes is let go though it cannot be made again, and the guard counts one less.
     GuardForgets,
+    /// The guard of targets does not count one that was deleted by hand and could not be made again.
+    GuardForgetsRemade,
     /// What restrains the hub waits for a manifest that can be read.
     PoliciesWait,
     /// What restrains the hub waits until it is written into the VidraTarget.
@@ -108,12 +110,16 @@ pub enum Mutant {
     NoRoomAsked,
     /// What is not rendered yet, or cannot be, declares nothing.
     UnrenderedDeclaresNothing,
+    /// A manifest that cannot be read takes back what the one before it declared, which is held.
+    HeldDeclaresNothing,
     /// Who else declares an object is asked at the plan, and not before it is deleted.
     ClaimsAtThePlan,
     /// What only a later declaration has counts as dropped where an inventory was lost.
     LaterIsDropped,
     /// Of two VidraResources that apply an object the older comes first, whatever their namespaces.
     AgeAcrossNamespaces,
+    /// An owner whose label is lost holds no field of another namespace's.
+    UnlabelledHoldsNothing,
     /// Whoever applies an object under a name of this hub's has it.
     AnyOwner,
     /// What the hub keeps of another hub is relabelled.
@@ -395,7 +401,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 169] = [
+    pub const GUARDS: [Mutant; 172] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -415,6 +421,7 @@ impl Mutant {
         Mutant::RevokedGoes,
         Mutant::RestHoldsLeaving,
         Mutant::GuardForgets,
+        Mutant::GuardForgetsRemade,
         Mutant::PoliciesWait,
         Mutant::RestraintsWritten,
         Mutant::SameDropApproved,
@@ -432,9 +439,11 @@ impl Mutant {
         Mutant::LeaseAgeIgnored,
         Mutant::NoRoomAsked,
         Mutant::UnrenderedDeclaresNothing,
+        Mutant::HeldDeclaresNothing,
         Mutant::ClaimsAtThePlan,
         Mutant::LaterIsDropped,
         Mutant::AgeAcrossNamespaces,
+        Mutant::UnlabelledHoldsNothing,
         Mutant::AnyOwner,
         Mutant::TakesAnyState,
         Mutant::BlocksThreads,

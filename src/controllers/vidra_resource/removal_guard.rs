@@ -4,6 +4,7 @@ use vidra_api::{VidraTarget, target::DesiredState};
 use vidra_core::{
     first_of::first_of,
     guard::{self, Removal},
+    mutants::{self, Mutant},
     status::{Problem, Reason},
 };
 
@@ -15,7 +16,7 @@ use super::{
     teardown::came_to_nothing,
     unreadable::is_member_unread,
 };
-use crate::controllers::approvals::command;
+use crate::{controllers::approvals::command, hub::inventory};
 
 /// Holds a removal that is more likely a mistake; the word that approves one that needs it. A member that a person
 /// deletes leaves by that person's word; one whose MemberCluster is not there has not left; and what one does not allow
@@ -53,6 +54,14 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
             (false, true) => {}
         }
     }
+    // One that was deleted by hand and could not be made again yet has what it had: another one that goes is not the last.
+    let lost = selection
+        .targets
+        .keys()
+        .filter(|cluster| !observation.targets.contains_key(*cluster) && has_something(ctx, cluster));
+    if !mutants::is(Mutant::GuardForgetsRemade) {
+        existing.extend(lost.map(|cluster| (cluster.clone(), String::new())));
+    }
     // What was broken off goes on though its word has been taken off the VidraResource.
     let mut approvals = approvals(ctx);
     let words = underway.keys().filter_map(|cluster| targets[cluster].spec.approved_removal.as_deref());
@@ -65,6 +74,12 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
         Removal::Approved(hash) => Ok(Some(hash)),
         Removal::Held { hash, why } => Err(problem(ctx, &leaving, &hash, &why)),
     }
+}
+
+/// Something stands in its inventory, or may: not all of it can be read.
+fn has_something(ctx: &Context<'_>, cluster: &str) -> bool {
+    let (key, catalog) = (ctx.target_key(cluster), &ctx.hub.catalog);
+    !inventory::is_empty(&catalog.inventory(&key)) || catalog.unread_inventory(&key).is_some()
 }
 
 /// What is held, and what lets it go.

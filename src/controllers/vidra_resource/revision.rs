@@ -34,6 +34,11 @@ impl KeptRevision {
         (self.is_of(resource) && is_current).then_some(&*self.name)
     }
 
+    /// Its name, if it is the last that was kept of a VidraResource.
+    pub(in crate::controllers) fn last_of(&self, resource: &VidraResource) -> Option<&str> {
+        self.is_of(resource).then_some(&*self.name)
+    }
+
     /// It was kept of this very VidraResource: with another of its name its Secret went.
     fn is_of(&self, resource: &VidraResource) -> bool {
         self.uid == resource.metadata.uid

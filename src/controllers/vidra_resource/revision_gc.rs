@@ -121,14 +121,16 @@ pub(super) fn change_use<T>(ctx: &Context<'_>, change: impl FnOnce(&mut Revision
     change(&mut ctx.hub.state.lock().resource_mut(ctx.key).revision_use)
 }
 
-/// Those that targets are to have or had last, and what the status names: one of that name is not made again.
+/// Those that targets are to have or had last, the last that could be read, and what the status names: one of that name is
+/// not made again.
 fn used_revisions(ctx: &Context<'_>, current: Option<&str>) -> BTreeSet<String> {
     let targets = ctx.targets();
     let of_targets = targets.values().flat_map(|target| {
         let had = target.status.as_ref().and_then(|status| status.revision.clone());
         [Some(target.spec.revision.clone()), had]
     });
-    of_targets.flatten().chain(told_revision(ctx)).chain(current.map(str::to_owned)).collect()
+    let last = ctx.hub.last_revision(ctx.key, ctx.resource);
+    of_targets.flatten().chain(last).chain(told_revision(ctx)).chain(current.map(str::to_owned)).collect()
 }
 
 /// The revision that the VidraResource's status names.

@@ -247,7 +247,7 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
             })
         };
         (!revision.as_deref().is_some_and(has))
-            .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref())))
+            .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref(), has)))
     });
     Others { silent, unrendered: unrendered.collect() }
 }
@@ -258,17 +258,32 @@ fn is_going(ctx: &Context<'_>, resource: &VidraResource, key: &TargetKey) -> boo
     resource.metadata.deletion_timestamp.is_some() && !stays()
 }
 
-/// What a VidraResource may declare whose targets do not have its newest declaration.
-fn meant(ctx: &Context<'_>, key: &TargetKey, resource: &VidraResource, revision: Option<&str>) -> Meant {
-    let spec = &resource.spec;
-    match revision.and_then(|name| ctx.hub.revisions.known(&key.resource_key(), name)) {
-        Some(parsed) => Meant::Objects(parsed),
-        // Of one that is suspended nobody reads the sources.
-        None if !spec.manifests_from.is_empty() && !spec.suspend => Meant::Anything,
-        None => {
-            let inline = spec.manifests.iter().map(Raw::text);
-            Meant::Words(Words::of(spec.manifest.as_deref().into_iter().chain(inline)))
-        }
+/// What a VidraResource may declare whose targets do not have its newest declaration. `has`: its target there has a
+/// revision.
+fn meant(
+    ctx: &Context<'_>,
+    key: &TargetKey,
+    resource: &VidraResource,
+    revision: Option<&str>,
+    has: impl Fn(&str) -> bool,
+) -> Meant {
+    let (spec, owner) = (&resource.spec, key.resource_key());
+    if let Some(parsed) = revision.and_then(|name| ctx.hub.revisions.known(&owner, name)) {
+        return Meant::Objects(parsed);
+    }
+    // Of one that is suspended nobody reads the sources.
+    if !spec.manifests_from.is_empty() && !spec.suspend {
+        return Meant::Anything;
+    }
+    let inline = spec.manifests.iter().map(Raw::text);
+    let words = Words::of(spec.manifest.as_deref().into_iter().chain(inline));
+    // What makes no manifest takes nothing back of the one before it, which may be held.
+    let last = ctx.hub.last_revision(&owner, resource);
+    let held = last.filter(|last| !spec.suspend && !has(last) && !mutants::is(Mutant::HeldDeclaresNothing));
+    let Some(held) = held else { return Meant::Words(words, None) };
+    match ctx.hub.revisions.known(&owner, &held) {
+        Some(parsed) => Meant::Words(words, Some(parsed)),
+        None => Meant::Anything,
     }
 }
 
@@ -303,8 +318,9 @@ struct Others {
 enum Meant {
     /// Objects of these kinds and names.
     Objects(Arc<Parsed>),
-    /// Objects whose kinds and names stand in its texts, which make no manifest.
-    Words(Words),
+    /// Objects whose kinds and names stand in its texts, which make no manifest, and those of the revision that was read
+    /// last, where its target does not have that.
+    Words(Words, Option<Arc<Parsed>>),
     /// Its sources are not read.
     Anything,
 }
@@ -322,11 +338,14 @@ impl Others {
 
 impl Meant {
     fn may_declare(&self, key: &ObjectKey) -> bool {
-        match self {
-            Self::Objects(parsed) => parsed.objects.iter().any(|one| {
+        let declares = |parsed: &Parsed| {
+            parsed.objects.iter().any(|one| {
                 (&*one.gvk.group, &*one.gvk.kind, &*one.name) == (&*key.group, &*key.kind, &*key.name)
-            }),
-            Self::Words(words) => words.may_declare(key),
+            })
+        };
+        match self {
+            Self::Objects(parsed) => declares(parsed),
+            Self::Words(words, last) => words.may_declare(key) || last.as_deref().is_some_and(declares),
             Self::Anything => true,
         }
     }

@@ -110,8 +110,8 @@ impl Contents {
     /// An owner that does not declare the object any more has let go of it, or it is gone: others may have been refused it for
     /// that one. Only then all are looked through: most of what goes is declared still.
     fn is_left(&self, key: &ObjectKey, before: &Record, now: Option<&Record>) -> bool {
-        let was = before.views.iter().filter(|view| view.proof).map(|view| &view.owner);
-        let mut left = was.filter(|owner| !now.is_some_and(|now| now.is_proved(owner)));
+        let was = before.views.iter().filter(|view| view.applies).map(|view| &view.owner);
+        let mut left = was.filter(|owner| !now.is_some_and(|now| now.is_applied_by(owner)));
         left.any(|owner| !self.owners.declares(owner, key)) && !mutants::is(Mutant::RefusedUntold)
     }
 

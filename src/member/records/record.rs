@@ -90,7 +90,7 @@ impl Record {
         spared: Option<&Spared>,
         (opens, status): (bool, HealthStatus),
     ) -> plan::Live {
-        let shared = self.is_shared(owner);
+        let shared = self.is_applied_by_others(owner);
         let (mut proof, mut applied, mut drift) = (false, None, Drift::Unsure);
         if let Some(view) = self.view_of_mut(owner) {
             proof = view.proof;
@@ -130,9 +130,22 @@ impl Record {
         self.view_of(owner).is_some_and(|view| view.proof)
     }
 
+    /// This owner has an Apply entry there.
+    pub(super) fn is_applied_by(&self, owner: &OwnerHash) -> bool {
+        self.view_of(owner).is_some_and(|view| view.applies)
+    }
+
     /// It is proved to be another owner's too.
     pub(super) fn is_shared(&self, own: &OwnerHash) -> bool {
         self.views.iter().any(|view| view.owner != *own && view.proof)
+    }
+
+    /// Another owner has an Apply entry there, and with it holds what that one names, though its label may be lost.
+    fn is_applied_by_others(&self, own: &OwnerHash) -> bool {
+        if mutants::is(Mutant::UnlabelledHoldsNothing) {
+            return self.is_shared(own);
+        }
+        self.views.iter().any(|view| view.owner != *own && view.applies)
     }
 
     /// Whoever declares it too cannot join it: nothing proves whose it is, a controller owns it, or it is on its way out.

@@ -18,6 +18,8 @@ pub(super) type Views = SmallVec<[View; 1]>;
 pub(super) struct View {
     pub(super) owner: OwnerHash,
     pub(super) proof: bool,
+    /// It has an Apply entry, with or without its label.
+    pub(super) applies: bool,
     /// Our last apply.
     pub(super) applied: Option<Arc<Applied>>,
     /// Somebody holds what is left to such. `None`: it was not seen since it is known what is.

@@ -75,6 +75,7 @@ impl ViewBuilder {
                 let known = owners.get(&owner);
                 let comparison = Comparison::new(self.hub(), key, &live.json, known);
                 let entry = entries.get(&owner).cloned();
+                let applies = entry.is_some();
                 let others = || entries.iter().filter(|(other, _)| **other != owner).map(|(_, set)| &**set);
                 let Marks { proof, applied, kept } = self.marks(key, metadata, &owner, entry.as_deref());
                 let view = before.iter().find(|view| view.owner == owner);
@@ -107,7 +108,7 @@ impl ViewBuilder {
                     (Some(set), None) => comparison.first_base(set),
                 };
                 let yields = known.map(|_| comparison.yields());
-                let mut view = View { owner, proof, applied, yields, kept, base, trace: None };
+                let mut view = View { owner, proof, applies, applied, yields, kept, base, trace: None };
                 view.trace = self.evidence.trace(key, &live.json, &view, known, None);
                 view
             })

@@ -191,6 +191,31 @@ fn a_target_that_cannot_be_made_again_for_a_foreign_finalizer_is_told_and_holds_
 }
 
 #[test]
+fn a_target_that_could_not_be_made_again_still_counts_when_another_is_deselected() {
+    scenario(async |world| {
+        world.register(&["berlin", "tokyo"]).await;
+        let settings = At::config_map(&world.ns, "settings");
+        world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        hub.set_fault(Arc::new(|call: &Call| match (call.verb, call.resource.as_str(), call.dry_run) {
+            (Verb::Create, "vidratargets", false) => Fault::Status(500, "InternalError"),
+            _ => Fault::None,
+        }));
+        world.hub.delete(&world.target_at("shop", "tokyo")).await;
+        world.hub.gone(&world.target_at("shop", "tokyo")).await;
+        world.deliver("shop", &["tokyo"], &config_map("settings", "two")).await;
+        world.alice("berlin").await.gone(&settings).await;
+        assert_eq!(events(&world, "RemovalHeld").await.len(), 0);
+
+        hub.clear_fault();
+        world.alice("tokyo").await.when(&settings, "made again", says("two")).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_refused_change_of_one_target_holds_up_no_other_that_rests_leaves_or_is_taken_away() {
     scenario(async |world| {
         let all = ["austin", "berlin", "tokyo"];

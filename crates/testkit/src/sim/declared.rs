@@ -54,6 +54,8 @@ pub struct Declared {
     specs: BTreeMap<(String, i64), Value>,
     /// Specs of a resource, one after the other, as far as they hold; null when it was not there.
     said: BTreeMap<String, Past<Value>>,
+    /// The same as they are written.
+    written: BTreeMap<String, Past<Value>>,
     /// What each source of manifests holds, by namespace and `ConfigMap <name>` or `Secret <name>`.
     sources: BTreeMap<(String, String), Past<Option<Texts>>>,
     fleet: BTreeMap<String, Arc<Value>>,
@@ -268,6 +270,10 @@ impl Declared {
             let past = self.own_rules.entry(name.to_owned()).or_default();
             note_rules(past, &spec["healthCheckExprs"], now);
         }
+        let written = self.written.entry(name.to_owned()).or_default();
+        if written.last().is_none_or(|(_, last)| *last != spec) {
+            written.push((now, spec.clone()));
+        }
         let whole = reads || spec["suspend"] == true;
         let past = self.said.entry(name.to_owned()).or_default();
         let before = past.last().map(|(_, before)| before);
@@ -465,6 +471,11 @@ impl Declared {
     /// What a VidraResource's spec has said at some instant since then; null while there was none.
     pub fn said_since(&self, resource: &str, then: Instant) -> impl Iterator<Item = &Value> {
         self.said.get(resource).into_iter().flat_map(move |past| since(past, then))
+    }
+
+    /// The specs that a VidraResource had at some instant since then, whatever of them holds.
+    pub fn written_since(&self, resource: &str, then: Instant) -> impl Iterator<Item = &Value> {
+        self.written.get(resource).into_iter().flat_map(move |past| since(past, then))
     }
 
     /// What holds of a VidraResource's spec now.

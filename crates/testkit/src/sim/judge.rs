@@ -57,6 +57,8 @@ pub struct Judge {
     released: BTreeSet<String>,
     /// Uids of objects without the hub's label of which no inventory tells since a person has taken it away.
     untraceable: BTreeSet<String>,
+    /// Uids of what lost first the hub's entries and then the inventory that knew it.
+    unprovable: BTreeSet<String>,
     /// Which uid a life of the hub has read last at a path of a member, and when.
     read: BTreeMap<ReadBy, (String, Instant)>,
     /// When the calls began that write statuses on the hub, or anything in a member: by cluster and number.
@@ -207,7 +209,7 @@ impl Judge {
 
     /// No inventory has to know it: what had been removed since a backup is there again and bears only such marks; or it was made
     /// by a life that ended before it wrote down the uid, or wrote it where a restore of the hub has taken it back, and people
-    /// have taken the hub's entries off it.
+    /// have taken the hub's entries off it; or the inventory was lost after them.
     fn is_of_nobody(&self, key: &Key, live: &Value) -> bool {
         let mut owners = appliers(live).into_iter().filter_map(|manager| owner_of(&manager)).peekable();
         if owners.peek().is_some() {
@@ -215,7 +217,8 @@ impl Judge {
         }
         let works = |life: &Arc<str>| self.last.as_ref().is_some_and(|(last, _)| last == life);
         let ended = self.made.get(uid(live)).is_some_and(|life| !works(life));
-        ended && !is_applied(live) && !self.index.was_recorded(uid(live))
+        let is_unrecorded = ended && !self.index.was_recorded(uid(live));
+        !is_applied(live) && (is_unrecorded || self.unprovable.contains(uid(live)))
     }
 
     /// A member, or the hub (`None`), was put back: marks of those that do not know the object are what has come back.

@@ -378,8 +378,14 @@ impl Judge {
     /// A Namespace or CRD goes only where that is asked for, and nothing of others is in it.
     fn holds_others(&self, key: &Key, owners: &[String], now: Instant) -> Option<String> {
         let (declared, then) = (&self.index.declared, self.sight(now, SIGHT));
+        let stays = |owner: &String| {
+            self.index.targets.get(&target_name(owner, &key[0])).is_some_and(|target| target.present)
+        };
         let asks = |owner: &String| {
-            declared.said_since(owner, then).any(|spec| spec["namespaceAndCRDDeletion"] == "WhenEmpty")
+            // What goes waits for no manifest.
+            let written = declared.written_since(owner, then).filter(|_| !stays(owner));
+            let mut specs = declared.said_since(owner, then).chain(written);
+            specs.any(|spec| spec["namespaceAndCRDDeletion"] == "WhenEmpty")
         };
         if !owners.is_empty() && !owners.iter().any(asks) {
             return Some("and was to be retained".to_owned());

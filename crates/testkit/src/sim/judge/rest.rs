@@ -149,6 +149,13 @@ impl Judge {
         let theirs =
             without.filter(|(key, live)| appliers(live).contains(&manager) && !index.knows_uid_of(name, key));
         self.untraceable.extend(theirs.map(|(_, live)| uid(live).to_owned()));
+        // Nor does anything tell of what people had taken the hub's entries off before.
+        let bare = index.all_live().filter(|(key, live)| {
+            let is_bare = labelled(live) && appliers(live).is_empty() && index.was_recorded(uid(live));
+            key[0] == *cluster && is_bare && !index.holds_uid(uid(live))
+        });
+        self.unprovable.extend(bare.map(|(_, live)| uid(live).to_owned()));
+        self.unprovable.retain(|uid| !index.holds_uid(uid));
     }
 
     /// A change that the hub made in a member, before it is taken in.
