@@ -48,11 +48,6 @@ pub enum RevisionError {
     /// An override is wrong, whatever the cluster.
     #[error("{0}")]
     Overrides(#[from] InvalidOverride),
-    /// The manifest holds no object.
-    #[error(
-        "the manifest holds no object; write one, set allowEmpty: true to remove what was delivered, or delete the VidraResource"
-    )]
-    Empty,
     /// A Secret stands in the VidraResource itself, and may not.
     #[error(
         "{0} is a Secret, which may not stand in a VidraResource here (setting allowInlineSecrets); put it into a Secret on the hub, and name that in spec.manifestsFrom"
@@ -349,7 +344,7 @@ impl Revisions {
             self.parsed_from(&key, &content)
         })?;
         if parsed.objects.is_empty() && !resource.spec.allow_empty {
-            return Err(RevisionError::Empty);
+            return Err(ManifestError::Empty.into());
         }
         Ok((content, parsed))
     }

@@ -9,6 +9,8 @@ pub const HUB_LABEL: &str = "vidra.dev/hub";
 /// Before the owner hash: the key of the label (value empty) and of the annotation (readable owner)
 /// that an owner puts on an object. See [`OwnerHash::label_key`].
 pub const OWNER_PREFIX: &str = "owner.vidra.dev/";
+/// Field manager of what the hub writes beside the applies of owners.
+pub const FIELD_MANAGER: &str = "vidra-hub";
 /// Label on a Secret that registers a member; its value is the cluster's name.
 pub const REGISTRATION_LABEL: &str = "vidra.dev/member-cluster";
 /// Finalizer on VidraResources, VidraTargets and VidraInventories: members are cleaned up first.

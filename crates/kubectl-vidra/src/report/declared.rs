@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use vidra_api::{MemberCluster, VidraResourceSpec};
 use vidra_core::annotations;
-use vidra_core::manifest::{ManifestObject, Reader};
+use vidra_core::manifest::{ManifestError, ManifestObject, Reader};
 use vidra_core::object::{Gvk, ObjectKey, Scope};
 use vidra_core::overrides::{Cluster, Effective, Overrides};
 use vidra_core::render::{Changes, Declared as Rendered, HashKey, render_with};
@@ -52,6 +52,9 @@ pub fn declared(
     members: &[MemberCluster],
 ) -> Result<Declared, String> {
     let objects = objects(spec, sources)?;
+    if objects.is_empty() && !spec.allow_empty && sources.unread.is_empty() {
+        return Err(ManifestError::Empty.to_string());
+    }
     let overrides = Overrides::compile(&spec.overrides).map_err(|invalid| invalid.to_string())?;
     let unknown = annotations::check(&objects).err().map(|error| error.to_string());
     let unknown = unknown.or_else(|| overrides.unknown_annotation().map(|invalid| invalid.to_string()));

@@ -180,6 +180,10 @@ fn what_cannot_be_read_is_said() {
     let wrong = |spec: Value| ask(None, &shop(spec), &[], None).err().unwrap();
     // As the hub would say it.
     assert!(wrong(spec("kind: [")).starts_with("spec.manifest, document 1 (line 1): "));
+    let mut empty = spec("# nothing");
+    assert!(wrong(empty.clone()).contains("set allowEmpty: true"));
+    empty["allowEmpty"] = Value::from(true);
+    assert!(ask(None, &shop(empty), &[], None).is_ok());
     let mut bad = spec(MANIFEST);
     bad["overrides"] = json!([{"target": {}, "set": [{"path": "x", "expression": "1"}]}]);
     assert!(wrong(bad).contains("spec.overrides[0]"));

@@ -52,6 +52,11 @@ pub enum ManifestError {
     /// It declares more than [`MAX_OBJECTS`].
     #[error("the manifest declares more than {MAX_OBJECTS} objects: split it over several")]
     TooMany,
+    /// It declares no object, and nobody said that it is to.
+    #[error(
+        "the manifest holds no object; write one, set allowEmpty: true to remove what was delivered, or delete the VidraResource"
+    )]
+    Empty,
     /// A document is neither YAML nor JSON.
     #[error("{place}: {reason}")]
     Syntax {

@@ -258,10 +258,15 @@ impl Parser {
         if self.is("{") {
             return Err(Fault::new(at, "there are no messages here; write a map, as in {'key': 'value'}"));
         }
-        match self.scope.iter().any(|(known, _)| *known == name) {
-            true => self.node(at, Kind::Variable(name)),
-            false => self.node(at, Kind::Root(name)),
+        if self.scope.iter().any(|(known, _)| *known == name) {
+            return self.node(at, Kind::Variable(name));
         }
+        // As in admission policies and CRDs. It would be a field that no object has, and the rule never true.
+        if matches!(name.as_str(), "object" | "oldObject" | "self") {
+            let what = format!("{name} is not there; the object's fields are, write status.x and not {name}.status.x");
+            return Err(Fault::new(at, what));
+        }
+        self.node(at, Kind::Root(name))
     }
 
     fn list(&mut self, at: usize) -> Parsed {
