@@ -3,7 +3,7 @@
 mod config;
 mod health_rules;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use kube::Client;
 use tokio::{sync::watch, time::Instant};
@@ -20,7 +20,7 @@ use crate::{
         health_rules::{self as fleet_rules, ConfigMaps},
         tuning::{self, Tuning},
     },
-    controllers::{Hub, entry_counts, gauges},
+    controllers::{Hub, RETRY_RARELY, entry_counts, gauges},
     hub::{
         api::HubApi,
         catalog::Catalog,
@@ -280,7 +280,7 @@ impl Work<'_> {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         // Without a verdict the work panicked or was cancelled: it is tried again, later and later.
-        let retry = Verdict::Retry(Duration::from_secs(300));
+        let retry = Verdict::Retry(RETRY_RARELY);
         self.hub.queue.done(self.key, self.verdict.unwrap_or(retry));
     }
 }

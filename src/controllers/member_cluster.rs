@@ -134,7 +134,6 @@ fn act_on_identity(hub: &Hub, member: &MemberCluster, session: &Session, identit
         }
         Identity::Refused(message) => {
             hub.events.say(member, Severity::Warning, Reason::IdentityNotConfirmed, message);
-            session.reject(message);
         }
         Identity::Unknown => {}
     }

@@ -54,7 +54,7 @@ const RETRY_MOST: Duration = Duration::from_secs(30);
 /// A Lease that was not renewed in time is mostly renewed soon, and to ask costs nothing.
 const LEADS_AGAIN: Duration = Duration::from_secs(5);
 /// A failure of a VidraResource or a MemberCluster that probably needs a person is looked at again at least this often.
-const RETRY_RARELY: Duration = Duration::from_secs(300);
+pub const RETRY_RARELY: Duration = Duration::from_secs(300);
 
 /// What the loops share.
 pub struct Hub {

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
-    labels::{FINALIZER, LEFT_AT, MEMBER_FINALIZER, REGISTRATION},
+    labels::{FIELD_MANAGER, FINALIZER, LEFT_AT, MEMBER_FINALIZER, REGISTRATION},
     names::{HubId, inventory_name},
 };
 use vidra_core::{
@@ -135,11 +135,10 @@ impl HubApi {
 
     /// Writes a VidraTarget's metadata and spec.
     pub async fn replace_target(&self, target: &VidraTarget) -> Result<(), CallError> {
-        let api = self.namespaced::<VidraTarget>(&target.namespace().unwrap_or_default());
+        let key = TargetKey::of(target);
+        let api = self.namespaced::<VidraTarget>(&key.namespace);
         let answer =
             self.call("update", api.replace(&target.name_any(), &PostParams::default(), target)).await;
-        let namespace = target.namespace().unwrap_or_default();
-        let key = TargetKey::new(&namespace, &target.spec.resource, &target.spec.cluster);
         self.catalog.fold_target(self.heard(Key::Target(key), answer)?, Via::Answer);
         Ok(())
     }
@@ -205,7 +204,7 @@ impl HubApi {
         if let Some(allowed) = intent.allowed.as_ref().filter(|_| is_ours) {
             body["spec"]["allowedNamespaces"] = json!(allowed);
         }
-        let params = PatchParams::apply("vidra-hub");
+        let params = PatchParams::apply(FIELD_MANAGER);
         let now = self.call("apply", api.patch(name, &params, &Patch::Apply(&body))).await?;
         self.catalog.fold_member(now, Via::Answer);
         Ok(())

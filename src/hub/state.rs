@@ -158,7 +158,7 @@ pub fn says_whose(labels: &BTreeMap<String, String>, hub: &HubId) -> bool {
 ///
 /// # Errors
 /// Something is.
-pub async fn is_none(client: &Client, namespace: &str) -> Result<(), StateError> {
+pub async fn ensure_none(client: &Client, namespace: &str) -> Result<(), StateError> {
     let Some((found, object)) = first(client, "").await? else { return Ok(()) };
     let keep = match object.hub {
         Some(hub) => format!(" --hub-id {hub}, which is the id that the delivered objects bear"),
@@ -171,7 +171,7 @@ pub async fn is_none(client: &Client, namespace: &str) -> Result<(), StateError>
 ///
 /// # Errors
 /// It is another's and nobody said that it may be taken over, or it could not be.
-pub async fn is_ours(
+pub async fn ensure_ours(
     client: &Client,
     namespace: &str,
     ours: &HubId,
@@ -197,13 +197,13 @@ pub async fn is_ours(
             }),
         };
     }
-    adopt::<VidraTarget>(client, &others, ours).await?;
-    adopt::<VidraInventory>(client, &others, ours).await?;
-    adopt::<MemberCluster>(client, &others, ours).await
+    take_over::<VidraTarget>(client, &others, ours).await?;
+    take_over::<VidraInventory>(client, &others, ours).await?;
+    take_over::<MemberCluster>(client, &others, ours).await
 }
 
 /// Takes over what others have left of a kind. Cut off in the middle, it goes on at the next start.
-async fn adopt<K>(client: &Client, others: &str, ours: &HubId) -> Result<(), StateError>
+async fn take_over<K>(client: &Client, others: &str, ours: &HubId) -> Result<(), StateError>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Made,
 {

@@ -323,9 +323,7 @@ impl Fold for VidraTarget {
         catalog.fold_target(self, Via::Watch);
     }
     fn drop(self, catalog: &Catalog, at: u64) {
-        let key =
-            TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
-        catalog.drop_target(&key, at);
+        catalog.drop_target(&TargetKey::of(&self), at);
     }
 }
 

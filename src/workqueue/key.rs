@@ -2,6 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
+use kube::ResourceExt;
+use vidra_api::VidraTarget;
+
 /// One (VidraResource, member cluster) pair; its hub object is the VidraTarget `<resource>.<cluster>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TargetKey {
@@ -17,6 +20,11 @@ impl TargetKey {
     /// A key from its three names.
     pub fn new(namespace: &str, resource: &str, cluster: &str) -> Self {
         Self { namespace: namespace.into(), resource: resource.into(), cluster: cluster.into() }
+    }
+
+    /// The key that a VidraTarget names.
+    pub fn of(target: &VidraTarget) -> Self {
+        Self::new(&target.namespace().unwrap_or_default(), &target.spec.resource, &target.spec.cluster)
     }
 
     /// The VidraTarget's name.

@@ -15,7 +15,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use vidra_api::{
     MemberCluster, MemberClusterStatus, VidraInventory, VidraResource, VidraResourceStatus, VidraTarget,
-    VidraTargetStatus, labels::FINALIZER,
+    VidraTargetStatus,
+    labels::{FIELD_MANAGER, FINALIZER},
 };
 use vidra_core::mutants::{self, Mutant};
 
@@ -36,10 +37,9 @@ impl HubApi {
         held: &VidraTarget,
         status: VidraTargetStatus,
     ) -> Result<(), CallError> {
-        let namespace = held.namespace().unwrap_or_default();
-        let api = self.namespaced::<VidraTarget>(&namespace);
+        let key = TargetKey::of(held);
+        let api = self.namespaced::<VidraTarget>(&key.namespace);
         let answer = self.replace_status(&api, held, status).await;
-        let key = TargetKey::new(&namespace, &held.spec.resource, &held.spec.cluster);
         self.catalog.fold_target(self.heard(Key::Target(key), answer)?, Via::Answer);
         Ok(())
     }
@@ -77,7 +77,7 @@ impl HubApi {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
         let mut body = version_of(held);
         body["metadata"]["finalizers"] = json!([FINALIZER]);
-        let (name, params) = (held.name_any(), PatchParams::apply("vidra-hub"));
+        let (name, params) = (held.name_any(), PatchParams::apply(FIELD_MANAGER));
         let made =
             self.call_unquoted("apply", api.patch_metadata(&name, &params, &Patch::Apply(&body))).await?;
         let now = VidraResource { metadata: made.metadata, ..held.clone() };

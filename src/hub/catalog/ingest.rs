@@ -50,8 +50,7 @@ impl Catalog {
     /// Folds a VidraTarget: a change of its spec is for the target loop, of its status for the roll-up.
     pub fn fold_target(&self, mut target: VidraTarget, via: Via) {
         target.metadata.managed_fields = None;
-        let namespace = target.namespace().unwrap_or_default();
-        let key = TargetKey::new(&namespace, &target.spec.resource, &target.spec.cluster);
+        let key = TargetKey::of(&target);
         if key.target_name() != target.name_any() {
             return;
         }

@@ -6,6 +6,7 @@ use kube::{
     core::ApiResource,
 };
 use serde_json::Value;
+use vidra_api::labels::FIELD_MANAGER;
 use vidra_core::{
     apply::{Answer, Failure, FailureKind},
     drift::{About, Does},
@@ -76,7 +77,7 @@ pub(super) async fn rewrite(
     declared: &Declared,
     patch: &Value,
 ) -> Result<Live, CallError> {
-    let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     patch_declared(executor, declared, "adopt", &params, &Patch::Merge(patch)).await
 }
 

@@ -5,7 +5,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use vidra_api::labels::{FORGET, HUB_LABEL, PRUNE};
+use vidra_api::labels::{FIELD_MANAGER, FORGET, HUB_LABEL, PRUNE};
 use vidra_core::{
     apply::{is_visible, note_unwritten},
     fields,
@@ -294,7 +294,7 @@ async fn release(
         "annotations": { &label: null },
         "managedFields": if rest.is_empty() { json!([{}]) } else { json!(rest) },
     }});
-    let params = PatchParams { field_manager: Some("vidra-hub".into()), ..PatchParams::default() };
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let (about, patch) = (call::changing(executor, key), Patch::Merge(&body));
     match executor.session.call(executor.token, "release", about, api.patch(&key.name, &params, &patch)).await
     {
