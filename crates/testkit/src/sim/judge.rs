@@ -512,25 +512,29 @@ impl Judge {
                 ));
             }
         }
+        // Pruning waits for what is refused, and for what cannot be made.
+        let waits = |key: &Key| {
+            self.index.holders(key).iter().any(|name| {
+                self.index.targets.get(name).is_some_and(|one| {
+                    one.present && (one.reason == "NotOurs" || self.is_kept_waiting(one, now))
+                        || self.unmade_wave(one, now).is_some()
+                })
+            })
+        };
         for (key, live) in self.index.all_live().filter(|(_, live)| !labelled(live) && is_applied(live)) {
             let left = self.foreign.contains(uid(live))
                 || self.released.contains(uid(live))
                 || self.untraceable.contains(uid(live))
                 || is_of_another_hub(live);
-            if !left && self.index.declared.wanted_since(key).next().is_none() {
+            // Of what lost its label an inventory tells.
+            let waits = self.index.holds_uid(uid(live)) && waits(key);
+            if !left && !waits && self.index.declared.wanted_since(key).next().is_none() {
                 wrong.push(format!("{} is there without its label, and not wanted", key.join("/")));
             }
         }
         for key in self.index.labelled() {
             let foreign = self.index.live(key).is_some_and(|live| self.foreign.contains(uid(&live)));
-            // Pruning waits for what is refused, and for what cannot be made.
-            let waits = self.index.holders(key).iter().any(|name| {
-                self.index.targets.get(name).is_some_and(|one| {
-                    one.present && (one.reason == "NotOurs" || self.is_kept_waiting(one, now))
-                        || self.unmade_wave(one, now).is_some()
-                })
-            });
-            if self.index.declared.wanted_since(key).next().is_none() && !foreign && !waits {
+            if self.index.declared.wanted_since(key).next().is_none() && !foreign && !waits(key) {
                 wrong.push(format!("{} is there and not wanted", key.join("/")));
             }
         }

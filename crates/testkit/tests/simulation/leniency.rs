@@ -10,6 +10,7 @@ use testkit::sim::{
     world::{Shape, TARGET_NAMESPACE, config_map, document, hub_path, resource},
 };
 use tokio::time::sleep;
+use vidra_api::labels::HUB_LABEL;
 
 use crate::scenarios::{has, manifest, ready, shop};
 
@@ -242,5 +243,38 @@ fn what_the_hub_has_deleted_to_make_it_again_and_could_not_make_is_made_under_ev
         assert_eq!(told, Value::Null, "it is no drift, also where it was tried again");
         world.cluster("tokyo").set_validating_admission(None);
         declare("one").await;
+    });
+}
+
+/// Nothing is pruned while a declared kind is not known, whatever label it has lost.
+#[test]
+fn what_is_dropped_and_has_lost_its_label_waits_for_a_kind_and_goes_when_that_is_known() {
+    run(39, || async {
+        let world = World::new(Shape::new(39)).await;
+        delivered(&world, json!({"policy": "Report"})).await;
+        let declare = async |text: String| {
+            world.patch("hub", &shop(), json!({"spec": {"manifest": text}})).await;
+        };
+        declare(manifest("one", "one") + BOOK).await;
+        world.until("the kind is delivered", SOON * 2, || ready(&world, "shop")).await;
+        world.settle().await;
+        let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/books.test.io";
+        world.delete("tokyo", crd).await;
+        let unknown = || world.reason("shop", "tokyo") == "KindUnknown";
+        world.until("its kind is not known", A_LOOK, unknown).await;
+        declare(document("a", "one") + BOOK).await;
+        world.settle().await;
+        let bare = json!({"metadata": {"labels": {HUB_LABEL: null}}});
+        world.patch("tokyo", &config_map("b"), bare).await;
+        world.settle().await;
+        assert!(unknown() && world.data("tokyo", "b").is_some(), "nothing is pruned");
+        assert_eq!(world.observer.differs(), [""; 0]);
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"policy": "Correct"}}})).await;
+        let is_gone = || ready(&world, "shop") && world.data("tokyo", "b").is_none();
+        world.until("it goes", A_LOOK, is_gone).await;
+        world.settle().await;
+        assert_eq!(world.observer.differs(), [""; 0]);
+        world.end_hub().await;
+        assert_eq!(world.observer.breaches(), [""; 0]);
     });
 }

@@ -263,7 +263,9 @@ impl Parser {
         }
         // As in admission policies and CRDs. It would be a field that no object has, and the rule never true.
         if matches!(name.as_str(), "object" | "oldObject" | "self") {
-            let what = format!("{name} is not there; the object's fields are, write status.x and not {name}.status.x");
+            let what = format!(
+                "{name} is not there; the object's fields are, write status.x and not {name}.status.x"
+            );
             return Err(Fault::new(at, what));
         }
         self.node(at, Kind::Root(name))

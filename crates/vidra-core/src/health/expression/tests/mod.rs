@@ -222,7 +222,10 @@ fn what_is_wrong_is_told_with_its_column_and_what_to_write() {
         ("status.phase.size(1)", "column 14: size has 1 arguments, and here 2"),
         ("startsWith(status.phase, 'x')", "column 1: startsWith is called on a value; write x.startsWith()"),
         ("status.phase.int()", "column 14: int is called by itself; write int(x)"),
-        ("size(object.status.books) > 0", "column 6: object is not there; the object's fields are, write status.x and"),
+        (
+            "size(object.status.books) > 0",
+            "column 6: object is not there; the object's fields are, write status.x and",
+        ),
         ("self.status.phase == 'x'", "column 1: self is not there"),
         (".status.books", "column 1: a value is missing before .; write status.x"),
         ("status.a.nope()", "column 10: there is no function nope; there are all, exists"),
