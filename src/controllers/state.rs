@@ -84,6 +84,8 @@ pub(super) struct TargetMemory {
     pub(super) judged: Option<Instant>,
     /// The hub's API refuses writes for it, and how that is told.
     pub(super) refused: Option<String>,
+    /// Until when a part of its inventory may still come, whose making was not answered.
+    pub(super) chunk_lands: Option<Instant>,
     /// A person has asked that it is looked at.
     look: Look,
     /// Its status is to say something else than it does, and waits for its distance to the one before.

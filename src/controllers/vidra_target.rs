@@ -60,7 +60,7 @@ use self::{
     render::desired_state,
     requeue::{Requeue, Retry},
     status::{Status, publish, publish_unseen},
-    teardown::{forget, forget_state, has_nothing, leave},
+    teardown::{end, forget, forget_state, has_nothing, leave},
     visibility::require_informers,
     write_refusal::{note_refused, tell_failure},
 };
@@ -144,7 +144,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     if leaving && has_nothing(ctx) {
         disclaim(ctx);
         // The inventory is written before the first object: no member needs to be asked.
-        return publish_unseen(ctx, Delivery::TornDown).await;
+        return end(ctx).await;
     }
     match intent {
         Intent::Confirmed => {}

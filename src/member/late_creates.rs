@@ -11,7 +11,7 @@ use vidra_core::object::ObjectKey;
 /// An API server gives up a request after a minute, and a call ends after 15 s. That is longer than what a former process
 /// sent is waited for (takeover.rs), which holds back whole members: here one object waits, and a proxy's queue is allowed
 /// for too.
-const LANDS_WITHIN: Duration = Duration::from_secs(75);
+pub const LANDS_WITHIN: Duration = Duration::from_secs(75);
 
 /// Those of all members, by name. They outlive sessions: what was sent with credentials that are gone may land all the same.
 #[derive(Default)]

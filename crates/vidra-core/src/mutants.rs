@@ -120,6 +120,10 @@ pub enum Mutant {
     AgeAcrossNamespaces,
     /// An owner whose label is lost holds no field of another namespace's.
     UnlabelledHoldsNothing,
+    /// A force that was planned when nobody else's entry was there is used whoever declares the object by then.
+    PlannedForce,
+    /// A target goes while a part of its inventory may still come.
+    LateChunkUnawaited,
     /// Whoever applies an object under a name of this hub's has it.
     AnyOwner,
     /// What the hub keeps of another hub is relabelled.
@@ -401,7 +405,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 172] = [
+    pub const GUARDS: [Mutant; 174] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -444,6 +448,8 @@ impl Mutant {
         Mutant::LaterIsDropped,
         Mutant::AgeAcrossNamespaces,
         Mutant::UnlabelledHoldsNothing,
+        Mutant::PlannedForce,
+        Mutant::LateChunkUnawaited,
         Mutant::AnyOwner,
         Mutant::TakesAnyState,
         Mutant::BlocksThreads,

@@ -1,11 +1,16 @@
 //! The fourth step: what became of the inventory, and writing it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use tokio::time::Instant;
 use vidra_api::target::DesiredState;
 use vidra_core::{
     beside::Beside,
     directives::ApplyMode,
+    mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Held, Inventory, Live, Want, is_settled},
     uid::Uid,
@@ -14,8 +19,8 @@ use vidra_core::{
 use super::context::Context;
 use crate::{
     base::error::CallError,
-    hub::inventory::{self, Chunks},
-    member::apply::Outcome,
+    hub::inventory::{self, ChunkWrite, Chunks},
+    member::{apply::Outcome, late_creates::LANDS_WITHIN},
 };
 
 /// Enters what came of applying an object.
@@ -166,5 +171,23 @@ pub(super) async fn write(ctx: &Context<'_>, inventory: &Inventory, leaving: boo
     let (chunks, cluster) = (ctx.hub.catalog.inventory(ctx.key), ctx.cluster_uid());
     let most = ctx.hub.limits.inventory_entries;
     let writes = inventory::writes(&chunks, cluster.as_deref(), inventory, leaving, most);
-    ctx.hub.api.write_inventory(ctx.key, &writes).await
+    send(ctx, &writes).await
+}
+
+/// Writes parts of the inventory. One whose making is not answered may come for as long as any other create.
+pub(super) async fn send(ctx: &Context<'_>, writes: &[ChunkWrite]) -> Result<(), CallError> {
+    let written = ctx.hub.api.write_inventory(ctx.key, writes).await;
+    let makes = writes.iter().any(|write| matches!(write, ChunkWrite::Create { .. }));
+    if makes && written.as_ref().is_err_and(CallError::is_unsure) {
+        let until = Instant::now() + LANDS_WITHIN;
+        ctx.hub.state.lock().change_target(ctx.key, |state| state.chunk_lands = Some(until));
+    }
+    written
+}
+
+/// How long a part of the inventory may still come whose making was not answered.
+pub(super) fn chunk_lands_in(ctx: &Context<'_>) -> Option<Duration> {
+    let until = ctx.hub.state.lock().target(ctx.key).and_then(|state| state.chunk_lands)?;
+    let rest = until.checked_duration_since(Instant::now())?;
+    (!rest.is_zero() && !mutants::is(Mutant::LateChunkUnawaited)).then_some(rest)
 }

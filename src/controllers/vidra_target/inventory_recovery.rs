@@ -11,7 +11,7 @@ use vidra_core::{
     status::{Delivery, Reason},
 };
 
-use super::{context::Context, hub_restore::known_generation};
+use super::{context::Context, hub_restore::known_generation, inventory::send};
 use crate::{
     base::error::{CallError, Class},
     controllers::Hub,
@@ -79,7 +79,7 @@ pub(super) async fn recover_inventory(
                 let cluster_uid = ctx.cluster_uid();
                 let (named, entries) = (Vec::new(), Vec::new());
                 let writes = [ChunkWrite::Create { index: 0, named, cluster_uid, entries }];
-                ctx.hub.api.write_inventory(ctx.key, &writes).await?;
+                send(ctx, &writes).await?;
             }
             Ok(Recovery::All(found))
         }

@@ -14,7 +14,7 @@ use super::{
     finish::settle_and_requeue,
     handover::{asks_again, claimed_now, disclaim, handovers, stays},
     hub_restore::goes_behind,
-    inventory::write,
+    inventory::{chunk_lands_in, write},
     inventory_recovery::{may_have_delivered, with_found},
     requeue::{Requeue, Retry},
     status::{Status, publish, publish_unseen},
@@ -25,7 +25,7 @@ use crate::{
     controllers::Hub,
     desired::Desired,
     hub::inventory,
-    member::{recover, session::Session},
+    member::{late_creates::LANDS_WITHIN, recover, session::Session},
     workqueue::TargetKey,
 };
 
@@ -80,13 +80,32 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     look_for_kinds(session, execution.delivery.as_ref()).await;
     change.settle(ctx).await?;
     let stays = || stays(&plan, &execution.inventory);
-    let delivery = execution.delivery.or_else(stays).unwrap_or(Delivery::TornDown);
+    let (ended, lands) = ended(ctx);
+    let delivery = execution.delivery.or_else(stays).unwrap_or(ended);
     if delivery == Delivery::TornDown {
         session.records.forget(&owner.hash);
     }
     let status = Status { corrections: execution.corrections, ..Status::of(delivery) };
     publish(ctx, status, (&desired, None), &change).await?;
-    Ok(execution.requeue.or_else(|| asks_again(&plan)).unwrap_or(Requeue::OnChange))
+    Ok(execution.requeue.or_else(|| asks_again(&plan)).or(lands).unwrap_or(Requeue::OnChange))
+}
+
+/// Nothing is left of it.
+pub(super) async fn end(ctx: &Context<'_>) -> Result<Requeue, CallError> {
+    let (delivery, again) = ended(ctx);
+    let told = publish_unseen(ctx, delivery).await?;
+    Ok(again.unwrap_or(told))
+}
+
+/// What a target says of which nothing is left, and when it is looked at again. A part of its inventory may still come: with
+/// the VidraTarget gone, nobody would read in the member what stands in that.
+fn ended(ctx: &Context<'_>) -> (Delivery, Option<Requeue>) {
+    let Some(rest) = chunk_lands_in(ctx) else { return (Delivery::TornDown, None) };
+    let message = format!(
+        "a call that creates a part of its inventory got no answer, and may take effect for {} s more at most",
+        LANDS_WITHIN.as_secs()
+    );
+    (Delivery::TearingDown { reason: Reason::Settling, message }, Some(Requeue::After(rest)))
 }
 
 /// What is to be done with all that the inventory holds.
@@ -123,7 +142,7 @@ pub(super) async fn forget(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     }
     disclaim(ctx);
     forget_inventory(ctx).await?;
-    publish_unseen(ctx, Delivery::TornDown).await
+    end(ctx).await
 }
 
 /// Nothing was ever delivered, or all of it is gone. A lost inventory is no empty one.

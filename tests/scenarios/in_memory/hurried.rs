@@ -202,3 +202,55 @@ fn who_lost_its_entry_takes_no_field_of_another_namespace_that_has_its_own_back_
         world.end().await;
     });
 }
+
+#[test]
+fn what_was_planned_alone_takes_no_field_of_another_namespace_that_joins_meanwhile() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let other = format!("a-{}", world.ns);
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let entries = |live: &Value| marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count();
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+
+        // The bank's first apply arrives late; the shop's next one, which is planned before that, later still.
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let mark = berlin.requests().last().map_or(0, |call| call.index + 1);
+        let late = [("/bank", 2), ("/shop", 5)].map(|(who, time)| (who, time, AtomicUsize::new(0)));
+        let slow = move |call: &Call| {
+            let is_apply = call.verb == Verb::Apply && call.name == "settings" && !call.dry_run;
+            match late.iter().find(|(who, ..)| is_apply && call.manager.ends_with(who)) {
+                Some((_, time, seen)) if seen.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    Fault::Delay(Duration::from_secs(*time))
+                }
+                _ => Fault::None,
+            }
+        };
+        berlin.set_fault(Arc::new(slow));
+        world.deliver_from(&other, "bank", &object(&config_map_in(&world.ns, "settings", "one"))).await;
+        let sent = async |count: usize| {
+            wait_for("it is sent", SOON, async || match applies(&berlin, mark, "settings") {
+                found if found < count => Err("not yet".into()),
+                _ => Ok(()),
+            })
+            .await;
+        };
+        sent(1).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        sent(2).await;
+        alice.when(&settings, "joined", |live| says("one")(live) && entries(live) == 2).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "SharedObjectConflict").await;
+        let now = alice.live(&settings).await;
+        assert!(says("one")(&now) && entries(&now) == 2, "{now}");
+        berlin.clear_fault();
+
+        let bank = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "bank");
+        world.hub.delete(&bank).await;
+        world.hub.gone(&bank).await;
+        alice.when(&settings, "as the one that is left says", says("two")).await;
+        world.ready("shop").await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
+        world.end().await;
+    });
+}

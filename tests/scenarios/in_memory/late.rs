@@ -281,3 +281,31 @@ fn what_is_deleted_while_another_resource_lets_go_of_it_is_not_taken_for_there()
         world.end().await;
     });
 }
+
+#[test]
+fn an_inventory_whose_making_was_not_answered_does_not_outlive_its_target() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (hub, first) = (world.bed().memory("hub").expect("this bed is in memory"), AtomicBool::new(true));
+        let makes = |call: &Call| call.verb == Verb::Create && call.resource == "vidrainventories";
+        hub.set_fault(Arc::new(move |call: &Call| match makes(call) {
+            true if first.swap(false, Ordering::Relaxed) => Fault::DropLandsLater(Duration::from_secs(7)),
+            true => Fault::DropBefore,
+            false => Fault::None,
+        }));
+        world.deliver("shop", &["berlin"], &config_map("late", "one")).await;
+        wait_for("the call", SOON, async || match hub.requests().iter().any(makes) {
+            true => Ok(()),
+            false => Err("none".into()),
+        })
+        .await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.removed("shop").await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let inventories = At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, "");
+        assert_eq!(world.hub.list(&inventories).await, [] as [Value; 0], "nothing would ever take it away");
+        assert_eq!(world.alice("berlin").await.get(&At::config_map(&world.ns, "late")).await, None);
+        hub.clear_fault();
+        world.end().await;
+    });
+}

@@ -50,6 +50,8 @@ struct Content {
 #[derive(Default)]
 pub struct Declared {
     resources: BTreeMap<String, Arc<Value>>,
+    /// Whether each VidraResource was on its way out.
+    leaving: BTreeMap<String, Past<bool>>,
     /// Specs by resource and generation.
     specs: BTreeMap<(String, i64), Value>,
     /// Specs of a resource, one after the other, as far as they hold; null when it was not there.
@@ -72,6 +74,8 @@ pub struct Declared {
     varied: BTreeMap<(String, String), Arc<[Doc]>>,
     /// VidraResources that cannot be read, and of which a removal was held when that began: what they said before was held too.
     held: BTreeSet<String>,
+    /// Until when each has been held, of those that are not any more.
+    let_go: BTreeMap<String, Instant>,
     /// What is to be in members: for which VidraResources, and since when.
     wanted: BTreeMap<Key, BTreeMap<String, (Instant, Doc)>>,
     /// What was so, until when.
@@ -196,12 +200,21 @@ impl Declared {
             Some(new) => {
                 let generation = new["metadata"]["generation"].as_i64().unwrap_or_default();
                 self.specs.insert((name.clone(), generation), new["spec"].clone());
+                let was_held = self.is_held(name);
                 self.resources.insert(name.clone(), new.clone());
+                if was_held && !self.is_held(name) {
+                    self.let_go.insert(name.clone(), now);
+                }
             }
             None => drop(self.resources.remove(name)),
         }
         if same {
             return;
+        }
+        let leaves = new.as_ref().is_some_and(|new| !new["metadata"]["deletionTimestamp"].is_null());
+        let past = self.leaving.entry(name.clone()).or_default();
+        if past.last().is_none_or(|(_, last)| *last != leaves) {
+            past.push((now, leaves));
         }
         if new.is_none() {
             self.readable.remove(name);
@@ -262,7 +275,9 @@ impl Declared {
         let spec = self.resources.get(name).map_or(Value::Null, |one| one["spec"].clone());
         let reads = self.is_readable(name) || !self.is_alive(name);
         if reads {
-            self.held.remove(name);
+            if self.held.remove(name) {
+                self.let_go.insert(name.to_owned(), now);
+            }
         } else if self.ready_reason(name) == Some("RemovalHeld") {
             self.held.insert(name.to_owned());
         }
@@ -567,6 +582,11 @@ impl Declared {
         self.held.contains(resource) || self.ready_reason(resource) == Some("RemovalHeld")
     }
 
+    /// Did they so at some instant since then?
+    pub fn was_held_since(&self, resource: &str, then: Instant) -> bool {
+        self.is_held(resource) || self.let_go.get(resource).is_some_and(|until| *until >= then)
+    }
+
     /// Is nothing new delivered of a VidraResource, and says it so?
     pub fn tells_rest(&self, resource: &str) -> bool {
         self.ready_reason(resource).is_some_and(|reason| HOLDS.contains(&reason))
@@ -580,6 +600,11 @@ impl Declared {
     /// Is there the VidraResource, and not on its way out?
     pub fn is_alive(&self, resource: &str) -> bool {
         self.resources.get(resource).is_some_and(|one| one["metadata"]["deletionTimestamp"].is_null())
+    }
+
+    /// Was the VidraResource on its way out at some instant since then?
+    pub fn was_leaving(&self, resource: &str, then: Instant) -> bool {
+        self.leaving.get(resource).is_some_and(|past| since(past, then).any(|leaves| *leaves))
     }
 
     /// What a revision stands for on a member for which these of its overrides are, with what they use of it.

@@ -151,17 +151,27 @@ fn is_rolled_out(live: &Value, counts: &[&str]) -> bool {
         && counts.iter().all(|count| status[*count].as_i64().unwrap_or_default() >= wanted)
 }
 
+/// Does a Job rest, as its status says too?
+pub fn rests(live: &Value) -> bool {
+    live["kind"] == "Job"
+        && live["metadata"]["deletionTimestamp"].is_null()
+        && live["spec"]["suspend"] == true
+        && says(live, "Suspended")
+        && !says(live, "Complete")
+        && !says(live, "Failed")
+}
+
+fn says(live: &Value, condition: &str) -> bool {
+    let mut all = live["status"]["conditions"].as_array().into_iter().flatten();
+    all.any(|one| one["type"] == condition && one["status"] == "True")
+}
+
 /// A Job has begun, and has not failed, or is suspended.
 fn is_at_work(live: &Value) -> bool {
-    let status = &live["status"];
-    let is = |condition: &str| {
-        let mut all = status["conditions"].as_array().into_iter().flatten();
-        all.any(|one| one["type"] == condition && one["status"] == "True")
-    };
-    if is("Failed") || is("Complete") {
-        return !is("Failed");
+    if says(live, "Failed") || says(live, "Complete") {
+        return !says(live, "Failed");
     }
-    is("Suspended") && live["spec"]["suspend"] == true || !status["startTime"].is_null()
+    rests(live) || !live["status"]["startTime"].is_null()
 }
 
 #[cfg(test)]

@@ -401,6 +401,20 @@ impl Index {
         Some(aims.and_then(|aims| aims.last()).map_or(said, |(_, aim)| &aim.spec))
     }
 
+    /// All specs by whose policies it may have been kept at some instant since then: what was said, and while a removal was held
+    /// its own. When that ends the hub first has to see it, and may find the same removal again.
+    pub fn policies_since(
+        &self,
+        resource: &str,
+        member: &str,
+        then: Instant,
+    ) -> impl Iterator<Item = &Value> {
+        let aims = self.aims.get(&(resource.to_owned(), member.to_owned()));
+        let aims = aims.filter(|_| self.declared.was_held_since(resource, then));
+        let held = aims.into_iter().flat_map(move |past| since(past, then)).map(|aim| &aim.spec);
+        self.declared.said_since(resource, then).chain(held)
+    }
+
     /// Is the object there as the VidraResource declares it but for what that leaves alone, and healthy?
     pub fn is_as_declared(&self, resource: &str, key: &Key, doc: &Doc) -> bool {
         if !doc.is_kept() {
@@ -520,8 +534,7 @@ impl Index {
         };
         self.was_ever(key, then, |live| {
             // While a removal is held the hub goes by what its target says: that may be older than what is said now.
-            let held = self.policies(resource, &key[0]);
-            let mut said = self.declared.said_since(resource, then).chain(held);
+            let mut said = self.policies_since(resource, &key[0], then);
             said.any(|spec| doc.is_met_by(live, &spared(spec, key, live)))
                 && self.standing(resource, key, live, then).well
         })
@@ -533,8 +546,7 @@ impl Index {
             if !live["metadata"]["deletionTimestamp"].is_null() {
                 return false;
             }
-            let held = self.policies(resource, &key[0]);
-            let mut said = self.declared.said_since(resource, then).chain(held);
+            let mut said = self.policies_since(resource, &key[0], then);
             said.any(|spec| doc.is_held_by(live, &spared(spec, key, live)))
         })
     }

@@ -472,7 +472,8 @@ impl Judge {
             return wrong;
         }
         let long = |target: &Target| target.present && target.since + most <= now;
-        for (name, target) in self.index.targets.iter().filter(|(_, target)| long(target)) {
+        let of_now = |name: &str| !self.is_of_a_backup(name, now, most);
+        for (name, target) in self.index.targets.iter().filter(|(name, one)| long(one) && of_now(name)) {
             let lies = self.claims(target, most, now).into_iter();
             wrong.extend(lies.map(|what| format!("{name} goes on saying Ready: {what}")));
         }

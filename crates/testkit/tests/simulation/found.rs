@@ -1,11 +1,13 @@
 //! What random walks have found, each as the shortest way to it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use memkube::{Call, Denial};
 use serde_json::{Value, json};
 use testkit::sim::{
     World,
-    judge::changes_in,
+    judge::{changes_in, clouds::HUB},
+    observer::HUB_USER,
     run,
     world::{
         Shape, TARGET_NAMESPACE, TEAM, config_map, config_maps, document, hub_path, member_path, resource,
@@ -294,6 +296,8 @@ fn what_waits_for_a_removal_goes_on_waiting_while_what_is_declared_then_cannot_b
         has(&world, "berlin", "b", "mine");
         assert_eq!(world.observer.untold(), [""; 0]);
         world.patch("hub", &shop(), json!({"spec": {"manifest": manifest("one", "one")}})).await;
+        // The hub has yet to see it.
+        world.observer.judge_claims(SOON * 2);
         let is_back = || world.data("berlin", "b") == Some(json!({"key": "one"}));
         world.until("all that was said holds", SOON, is_back).await;
         ended(world).await;
@@ -650,6 +654,40 @@ fn a_restored_hub_tells_with_what_it_applies_that_no_object_is_from_a_later_decl
     });
 }
 
+/// The judge asked for another status than the one of a backup, and the hub's API took none.
+#[test]
+fn what_a_backup_says_stays_said_while_the_hub_can_write_no_other_status() {
+    run(53, || async {
+        let world = World::new(Shape::new(53)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let backup = world.cluster("hub").backup();
+        let declare = async |value: &str| {
+            world.patch("hub", &shop(), json!({"spec": {"manifest": manifest(value, "one")}})).await;
+        };
+        declare("two").await;
+        world.settle().await;
+        // Longer ago than the judge looks back.
+        sleep(SOON * 6).await;
+        world.crash_hub().await;
+        world.observer.restore_hub(&backup);
+        declare("three").await;
+        let refuse = |call: &Call, _: &Value| {
+            let is_status = call.resource == "vidratargets" && call.subresource == "status";
+            let refused = is_status && call.user.starts_with(HUB_USER);
+            if refused { Err(Denial::new("policy.test.io", "not now")) } else { Ok(()) }
+        };
+        world.observer.cloud(HUB, SOON * 3);
+        world.cluster("hub").set_validating_admission(Some(Arc::new(refuse)));
+        world.start_hub();
+        sleep(SOON * 3).await;
+        has(&world, "berlin", "a", "three");
+        world.observer.judge_claims(SOON * 2);
+        world.cluster("hub").set_validating_admission(None);
+        world.until("it is told", A_LOOK, || ready(&world, "shop")).await;
+        ended(world).await;
+    });
+}
+
 /// No connection broke, for none was open: what the other one listed was believed until the next probe.
 #[test]
 fn another_cluster_behind_an_address_gets_nothing_where_all_watches_had_just_expired() {
@@ -818,6 +856,83 @@ fn what_a_target_has_stays_its_own_while_one_of_its_overrides_fails() {
         assert_eq!(world.observer.untold(), [""; 0]);
         world.until("the bank has it", Duration::from_secs(330), || ready(&world, "bank")).await;
         has(&world, "tokyo", "a", "two");
+        ended(world).await;
+    });
+}
+
+/// The judge took it for done with, for it had been there.
+#[test]
+fn what_is_applied_once_and_waits_for_its_finalizers_is_told_until_it_is_gone() {
+    run(60, || async {
+        let world = World::new(Shape::new(60)).await;
+        let once = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "annotations": {"vidra.dev/apply": "Once"}}, "data": {"key": "one"}});
+        delivered(&world, &once.to_string()).await;
+        let held = |by: Value| json!({"metadata": {"finalizers": by}});
+        world.patch("tokyo", &config_map("a"), held(json!(["test.io/held"]))).await;
+        world.delete("tokyo", &config_map("a")).await;
+        world.until("it is told", SOON, || world.reason("shop", "tokyo") == "ObjectsProgressing").await;
+        sleep(SOON * 2).await;
+        assert_eq!(world.observer.untold(), [""; 0]);
+        world.patch("tokyo", &config_map("a"), held(json!(null))).await;
+        world.until("it is gone and done", SOON, || ready(&world, "shop")).await;
+        assert!(world.data("tokyo", "a").is_none());
+        ended(world).await;
+    });
+}
+
+/// The judge knew nothing of it: no walk had come to it.
+#[test]
+fn what_waits_behind_a_job_that_rests_is_told_until_it_goes_on() {
+    run(61, || async {
+        let world = World::new(Shape::new(61)).await;
+        let text = |suspend: bool, more: &str| {
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"},
+                "spec": {"suspend": suspend, "template": {"spec": {"restartPolicy": "Never",
+                    "containers": [{"name": "job", "image": "job:one"}]}}}});
+            format!("{job}\n---\n{more}")
+        };
+        let status = async |status: Value| {
+            for &member in world.members() {
+                let path = format!("/apis/batch/v1/namespaces/{TARGET_NAMESPACE}/jobs/job/status");
+                world.patch(member, &path, json!({"status": status})).await;
+            }
+        };
+        world.create("hub", &hub_path("vidraresources"), resource("shop", &text(true, ""))).await;
+        world.start_hub();
+        world.settle().await;
+        status(json!({"conditions": [{"type": "Suspended", "status": "True"}]})).await;
+        world.until("a Job that rests is well", SOON, || ready(&world, "shop")).await;
+        let late = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "one"},
+            "metadata": {"name": "late", "annotations": {"vidra.dev/wave": "1"}}});
+        let late = late.to_string();
+        world.patch("hub", &shop(), json!({"spec": {"manifest": text(true, &late)}})).await;
+        world.until("it waits", SOON, || world.reason("shop", "tokyo") == "WaitingForSuspended").await;
+        sleep(SOON * 2).await;
+        assert_eq!(world.observer.untold(), [""; 0]);
+        world.patch("hub", &shop(), json!({"spec": {"manifest": text(false, &late)}})).await;
+        world.settle().await;
+        status(json!({"conditions": null, "startTime": "2026-01-01T00:00:00Z"})).await;
+        world.until("it goes on", SOON, || ready(&world, "shop")).await;
+        ended(world).await;
+    });
+}
+
+/// The judge took it for an apply of the declaration of before, for the ignored field had its old value; and that one for
+/// held, for it lacks what had just been added.
+#[test]
+fn an_edit_beside_an_ignored_field_that_adds_much_is_no_apply_of_what_is_held() {
+    run(62, || async {
+        let world = World::new(Shape::new(62)).await;
+        delivered(&world, &manifest("one", "one")).await;
+        let rule = json!({"target": {"kind": "ConfigMap", "name": "a"}, "paths": [".data.key"]});
+        world.patch("hub", &shop(), json!({"spec": {"drift": {"ignore": [rule]}}})).await;
+        world.settle().await;
+        let a = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {key: two, more: two}\n---\n";
+        let rest = ["b", "c", "d", "e", "f"].map(|name| document(name, "one")).concat();
+        world.patch("hub", &shop(), json!({"spec": {"manifest": format!("{a}{rest}")}})).await;
+        let changed = || world.data("berlin", "a") == Some(json!({"key": "one", "more": "two"}));
+        world.until("it is delivered", SOON, || changed() && ready(&world, "shop")).await;
         ended(world).await;
     });
 }

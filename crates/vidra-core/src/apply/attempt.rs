@@ -145,16 +145,20 @@ fn claim<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -
     }
 }
 
-/// Planned when nobody's entry was seen: another one may have its own back by now, and what it holds.
-fn after_claim<E>(state: &mut ApplyState<'_, E>, mut attempt: Attempt) -> Step<E> {
+fn after_claim<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
     state.attempts.pop();
-    attempt.force = attempt.force && !state.input.facts.is_outranked();
     compare_shared(state, attempt)
 }
 
 /// An unforced apply may change what another VidraResource of this hub keeps, without a field being in conflict: a list of
 /// which both own the same items, in another order, would go to and fro for ever.
-fn compare_shared<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
+///
+/// Force was planned when nobody else's entry was seen. Who declares the object otherwise, and does not yield, may have one
+/// by now, or before this call arrives: without force the server says who holds what.
+fn compare_shared<E>(state: &mut ApplyState<'_, E>, mut attempt: Attempt) -> Step<E> {
+    if !mutants::is(Mutant::PlannedForce) {
+        attempt.force = attempt.force && !state.input.facts.is_outranked();
+    }
     match !attempt.force && attempt.why != Why::Missing && state.input.facts.is_disputed() {
         true => call(state, Of::Attempt(Phase::ReadShared(attempt, None)), Act::Read),
         false => send(state, attempt),

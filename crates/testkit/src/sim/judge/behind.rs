@@ -87,6 +87,15 @@ impl Judge {
         self.put_back.is_some_and(is_new)
     }
 
+    /// Is what a target says what it said when a backup of the hub was made, and has a cloud over the hub's cluster not gone for so
+    /// long? Nobody can ask the hub to have written another status meanwhile.
+    pub(super) fn is_of_a_backup(&self, target: &str, now: Instant, most: Duration) -> bool {
+        let at = now.checked_sub(most).unwrap_or(now);
+        self.put_back.is_some()
+            && self.clouds.since(HUB, at).is_some()
+            && !self.seen.keys().any(|(_, told)| told == target)
+    }
+
     /// A person has said of a member that what the hub declares now is meant there.
     pub(super) fn note_confirmed(&mut self, changed: &Changed) {
         let says = |new: &Value| !new["metadata"]["annotations"][CONFIRM].is_null();

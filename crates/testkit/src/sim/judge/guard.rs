@@ -19,6 +19,7 @@ use crate::sim::{
     doc::{Doc, holds},
     index::{Aim, Key, Target},
     marks,
+    sparing::spared,
     world::named,
 };
 
@@ -81,8 +82,10 @@ impl Judge {
         let leaves = |name: &str| {
             declared.member_named(name).is_none_or(|one| !one["metadata"]["deletionTimestamp"].is_null())
         };
+        // A restore under the hub may have taken a deletion back, and the hub not know it yet.
+        let goes = !declared.is_alive(resource) || self.unaware && declared.was_leaving(resource, then);
         // What a member does not allow any more goes as its onRevoke says.
-        if !declared.is_alive(resource) || leaves(cluster) || declared.was_revoked(resource, cluster, then) {
+        if goes || leaves(cluster) || declared.was_revoked(resource, cluster, then) {
             return None;
         }
         let own = |target: &&Target| target.resource == resource;
@@ -135,7 +138,13 @@ impl Judge {
         if self.lands_late(call) || old.is_some_and(|old| content(old) == content(new)) {
             return None;
         }
-        let is_meant = |aim: &&Aim| self.of_aim(resource, key, aim).is_some_and(|body| holds(&body, new));
+        let is_meant = |aim: &&Aim| {
+            let Some(mut body) = self.of_aim(resource, key, aim) else { return false };
+            // What is there keeps the values that are left to others.
+            let left = old.map(|old| spared(&aim.spec, key, old)).unwrap_or_default();
+            left.iter().for_each(|path| path.take_out(&mut body));
+            holds(&body, new)
+        };
         let meant: Vec<&Aim> = aims.iter().filter(is_meant).collect();
         let held = |aim: &&Aim| self.drops_too_much((resource, key[0].as_str()), aim, now);
         (!meant.is_empty() && meant.iter().all(held)).then(|| {

@@ -303,8 +303,7 @@ impl Judge {
     pub(super) fn is_left(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
         let past = self.deliveries.0.get(&(key.clone(), resource.to_owned()));
         let mut past = past.into_iter().flat_map(|past| since(past, then));
-        let policies = self.index.policies(resource, &key[0]);
-        self.index.declared.said_since(resource, then).chain(policies).any(leaves)
+        self.index.policies_since(resource, &key[0], then).any(leaves)
             && past.any(|delivered| match delivered {
                 Delivered::Nothing => false,
                 Delivered::Unknown => true,

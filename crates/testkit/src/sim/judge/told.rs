@@ -12,7 +12,7 @@ use vidra_api::{
 
 use super::{Judge, SIGHT, appliers, bears, is_applied, is_near, is_of_another_hub, labelled, uid};
 use crate::sim::{
-    doc::Doc,
+    doc::{Doc, rests as is_resting},
     index::{Key, Target},
     marks,
     observer::OTHER_ID,
@@ -220,7 +220,10 @@ impl Judge {
         let spec = self.index.policies(&target.resource, &target.cluster)?;
         let retries = declared.retries() && spec["reconcile"]["retryInterval"].is_null();
         let is_met = |(key, doc): (&Key, &Doc)| self.index.is_as_declared(&target.resource, key, doc);
-        let late = || wanted.iter().any(|one| !is_met(one) || self.may_be_late(target, one.0, now));
+        // What is not kept as declared counts by its health all the same, while it is there.
+        let is_going = |(key, doc): (&Key, &Doc)| !doc.is_kept() && ends(key);
+        let late =
+            || wanted.iter().any(|one| !is_met(one) || is_going(one) || self.may_be_late(target, one.0, now));
         let live = |is: &dyn Fn(&Value, &Key) -> bool| {
             wanted.keys().any(|key| self.index.live(key).is_some_and(|live| is(&live, key)))
         };
@@ -243,6 +246,7 @@ impl Judge {
             | ("Waiting", "WaitingForObject" | "WaitingForWave")
             | ("Failed", "ObjectFailed" | "HealthCheckTimeout" | "ImmutableField") => late(),
             ("Waiting", "HandingOver") => self.is_handed_over(target),
+            ("Waiting", "WaitingForSuspended") => self.waits_for_what_rests(target, &wanted),
             ("Waiting", "ObjectTerminating") => wanted.keys().any(ends),
             ("Failed", "ObjectsMissing") => {
                 // What bears its name there now may be another one's.
@@ -265,21 +269,7 @@ impl Judge {
                     || !self.index.holds_uid(uid(live))
                     || !live["metadata"]["labels"][HUB_LABEL].is_null() && !is_applied(live)
             }),
-            (_, "SharedObjectConflict") => {
-                // Nobody tells of the other's leaving: it is found at the next try.
-                let then = now.checked_sub(RETRIES_WITHIN).unwrap_or(now);
-                let others =
-                    |key: &Key| declared.wanted_lately(key, then).iter().any(|by| **by != target.resource);
-                let rivals = self.index.targets.values().filter(|other| {
-                    other.present && other.cluster == target.cluster && other.resource != target.resource
-                });
-                let rivals: Vec<_> = rivals.map(|other| self.asked(other)).collect();
-                wanted.keys().any(|key| {
-                    others(key)
-                        || rivals.iter().any(|asked| asked.contains_key(key))
-                        || self.is_kept_undeclared(target, key, then)
-                })
-            }
+            (_, "SharedObjectConflict") => self.is_disputed(target, &wanted, now),
             (_, "FieldConflict") => spec["conflicts"]["fields"] == "Fail",
             (_, "KindUnknown") => {
                 wanted.keys().any(|key| !key[1].is_empty() && self.index.live(key).is_none())
@@ -291,9 +281,38 @@ impl Judge {
         (!so).then(|| "and that is not so".to_owned())
     }
 
+    /// Another one declares something of it too, or did when this one was tried last.
+    fn is_disputed(&self, target: &Target, wanted: &BTreeMap<Key, Doc>, now: Instant) -> bool {
+        // Nobody tells of the other's leaving: it is found at the next try.
+        let then = now.checked_sub(RETRIES_WITHIN).unwrap_or(now);
+        let lately = |key: &Key| self.index.declared.wanted_lately(key, then);
+        let others = |key: &Key| lately(key).iter().any(|by| **by != target.resource);
+        let rivals = self.index.targets.values().filter(|other| {
+            other.present && other.cluster == target.cluster && other.resource != target.resource
+        });
+        let rivals: Vec<_> = rivals.map(|other| self.asked(other)).collect();
+        wanted.keys().any(|key| {
+            others(key)
+                || rivals.iter().any(|asked| asked.contains_key(key))
+                || self.is_kept_undeclared(target, key, then)
+        })
+    }
+
     /// Is the Namespace of one of these missing, or being deleted?
     fn lack_place<'a>(&self, mut keys: impl Iterator<Item = &'a Key>) -> bool {
         keys.any(|key| self.index.live(&namespace_of(key)).is_none_or(|live| is_ending(&live)))
+    }
+
+    /// What it names rests, and something of a later wave is not there as declared, or was last applied as something else.
+    fn waits_for_what_rests(&self, target: &Target, wanted: &BTreeMap<Key, Doc>) -> bool {
+        let Target { resource, message, .. } = target;
+        let is_named = |key: &Key| message.split([' ', '/']).any(|word| word == key[4]);
+        let rests = |key: &Key| self.index.live(key).is_some_and(|live| is_resting(&live));
+        let resting = wanted.iter().filter(|(key, _)| is_named(key) && rests(key));
+        let Some(wave) = resting.map(|(_, doc)| doc.wave()).min() else { return false };
+        wanted.iter().filter(|(_, doc)| doc.wave() > wave).any(|(key, doc)| {
+            !self.index.is_as_declared(resource, key, doc) || !self.may_have_been_applied(resource, key, doc)
+        })
     }
 
     /// Does an object perhaps not work for a target, by what the hub may go by?
