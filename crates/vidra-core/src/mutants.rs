@@ -122,6 +122,8 @@ pub enum Mutant {
     UnlabelledHoldsNothing,
     /// A force that was planned when nobody else's entry was there is used whoever declares the object by then.
     PlannedForce,
+    /// A late event of an object that was replaced counts as one of its successor.
+    PredecessorShown,
     /// A target goes while a part of its inventory may still come.
     LateChunkUnawaited,
     /// Whoever applies an object under a name of this hub's has it.
@@ -405,7 +407,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 174] = [
+    pub const GUARDS: [Mutant; 175] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -449,6 +451,7 @@ impl Mutant {
         Mutant::AgeAcrossNamespaces,
         Mutant::UnlabelledHoldsNothing,
         Mutant::PlannedForce,
+        Mutant::PredecessorShown,
         Mutant::LateChunkUnawaited,
         Mutant::AnyOwner,
         Mutant::TakesAnyState,

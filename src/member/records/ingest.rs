@@ -62,7 +62,13 @@ impl Records {
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
         let tells_of_none = matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack);
-        if before.map_or(tells_of_none, |before| before.outdates(resource_version, source)) {
+        // One that bore the name before: what took its place has a later version.
+        let is_predecessor = || held.is_some_and(|held| held.succeeds(resource_version, source));
+        let is_old = match before {
+            Some(before) => before.outdates(resource_version, source),
+            None => tells_of_none || is_predecessor(),
+        };
+        if is_old {
             return inner.overtake(&key, source).into_iter().collect();
         }
         inner.folds += 1;

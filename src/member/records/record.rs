@@ -169,6 +169,14 @@ impl Record {
         }
     }
 
+    /// What a watch, or a list that began before, shows of another object of this name is of the time before this one was
+    /// made. Of a read that is not sure: a member that was restored gives lower versions, and a read is the first to show it.
+    pub(super) fn succeeds(&self, resource_version: u64, source: Source<'_>) -> bool {
+        matches!(source, Source::Watch | Source::List(_))
+            && self.outdates(resource_version, source)
+            && !mutants::is(Mutant::PredecessorShown)
+    }
+
     /// What is recorded of an object is not what was read of it: another owner may have applied meanwhile.
     pub(super) fn has_overtaken(&self, read: &Value) -> bool {
         let metadata = &read["metadata"];

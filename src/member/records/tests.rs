@@ -710,3 +710,29 @@ fn of_an_object_what_is_shown_in_another_version_than_it_is_declared_in_tells_no
     records.fold(&other, converted(12), Source::Watch);
     assert_eq!(records.version(&key()), Some(12));
 }
+
+#[test]
+fn an_event_of_an_object_that_was_replaced_changes_nothing_in_its_successor() {
+    let successor = || {
+        let mut other = live(13, "fast", true).json;
+        other["metadata"]["uid"] = "u2".into();
+        Live::from(other)
+    };
+    for during_the_call in [false, true] {
+        let records = applied();
+        let mark = records.mark();
+        records.begin_call(&key());
+        if during_the_call {
+            records.fold(&gvk(), live(11, "slow", true), Source::Watch);
+        }
+        records.fold(&gvk(), successor(), Source::Answer(&owner()));
+        records.end_call(&key());
+        records.fold(&gvk(), live(11, "slow", true), Source::Watch);
+        records.fold(&gvk(), live(11, "slow", true), Source::List(mark));
+        assert_eq!((records.version(&key()), drift(&records)), (Some(13), Drift::None), "{during_the_call}");
+        // The member was put back to what it was: a list that began later says so.
+        let mark = records.mark();
+        records.fold(&gvk(), live(5, "slow", true), Source::List(mark));
+        assert_eq!(records.version(&key()), Some(5));
+    }
+}

@@ -8,18 +8,18 @@ use std::{
     time::Duration,
 };
 
-use memkube::{Call, Fault, Verb};
+use memkube::{Call, Fault, Verb, WatchFault};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, World, wait_for};
 use tokio::time::Instant;
-use vidra_api::{ChangeKind, VidraTargetStatus};
+use vidra_api::{ChangeKind, TargetState, VidraTargetStatus};
 
 use super::{
     leading::{Process, deleted},
     scenario,
 };
-use crate::{config_map, marks};
+use crate::{apply_modes::annotated, config_map, marks, uid};
 
 #[test]
 fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
@@ -306,6 +306,50 @@ fn an_inventory_whose_making_was_not_answered_does_not_outlive_its_target() {
         assert_eq!(world.hub.list(&inventories).await, [] as [Value; 0], "nothing would ever take it away");
         assert_eq!(world.alice("berlin").await.get(&At::config_map(&world.ns, "late")).await, None);
         hub.clear_fault();
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_a_watch_tells_late_of_an_object_that_was_made_again_makes_nothing_ready() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let job = |image: &str| {
+            let declared = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate"}, "spec": {
+                "managedBy": "example.com/alice", "template": {"spec": {"restartPolicy": "Never",
+                    "containers": [{"name": "app", "image": image}]}}}});
+            annotated(declared, &[("on-immutable", "Recreate")])
+        };
+        let (alice, at) = (world.alice("berlin").await, At::new("batch/v1", "Job", &world.ns, "migrate"));
+        world.deliver("shop", &["berlin"], &job("app:1")).await;
+        let before = uid(&alice.when(&at, "there", |_| true).await);
+        alice.merge_status(&at, json!({"status": {"startTime": "2026-01-01T00:00:00Z"}})).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let told = || async { world.target("shop", "berlin").await.unwrap().status.unwrap() };
+        let ready = told().await.ready_revision;
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        // A change of the old Job is told while its successor is made, its end long after that.
+        berlin.set_watch_fault(Some(Arc::new(|call: &Call, event: &str, _: &Value| {
+            match (call.resource == "jobs", event) {
+                (true, "MODIFIED") => WatchFault::Delay(Duration::from_secs(1)),
+                (true, "DELETED") => WatchFault::Delay(Duration::from_secs(10)),
+                _ => WatchFault::None,
+            }
+        })));
+        berlin.set_fault(Arc::new(|call: &Call| {
+            let is_trial = call.resource == "jobs" && call.verb == Verb::Create && call.dry_run;
+            if is_trial { Fault::Delay(Duration::from_secs(3)) } else { Fault::None }
+        }));
+        alice.merge_status(&at, json!({"status": {"active": 1}})).await;
+        world.deliver("shop", &["berlin"], &job("app:2")).await;
+        alice.when(&at, "made again", |live| uid(live) != before).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let status = told().await;
+        let says = (status.state, status.ready_revision);
+        assert_eq!(says, (Some(TargetState::Progressing), ready), "it has not started");
+        berlin.clear_fault();
+        berlin.set_watch_fault(None);
         world.end().await;
     });
 }

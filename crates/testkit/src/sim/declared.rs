@@ -444,6 +444,12 @@ impl Declared {
         past.and_then(|past| past.last()).is_some_and(|(_, stance)| stance.is_some())
     }
 
+    /// Is it so, and was it not at some instant since then?
+    pub fn is_just_revoked(&self, resource: &str, member: &str, then: Instant) -> bool {
+        self.is_revoked(resource, member)
+            && self.stances(resource, member, then).any(|stance| stance.is_none())
+    }
+
     /// Was it so at any instant since then?
     pub fn was_revoked(&self, resource: &str, member: &str, then: Instant) -> bool {
         self.stances(resource, member, then).any(|stance| stance.is_some())

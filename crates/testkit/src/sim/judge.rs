@@ -332,6 +332,7 @@ impl Judge {
             }
             self.note_lost(changed, now);
             if !ours {
+                self.note_unseen(&call.cluster, changed);
                 self.note_words(changed);
                 self.note_confirmed(changed);
             }

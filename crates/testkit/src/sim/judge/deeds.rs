@@ -12,7 +12,8 @@ use super::{
     labelled, manager, owner_of, uid,
 };
 use crate::sim::{
-    index::{Key, Target, key_of},
+    doc::Doc,
+    index::{Aim, Key, Target, key_of},
     marks,
     observer::{HUB_ID, OTHER_ID},
     sparing::leaves,
@@ -298,7 +299,9 @@ impl Judge {
         wrong.extend(self.heedless(call, old, now));
         let then = self.sight_of_call(call, now);
         let owners = owners_of(old);
-        let remakes = self.index.may_be_made_again(key) || self.is_made_again_while_held(key);
+        let remakes = self.index.may_be_made_again(key)
+            || self.is_made_again_while_held(key)
+            || self.was_to_be_made_again(key, &owners, then);
         if remakes {
             marks::note("rule:made again");
         }
@@ -348,6 +351,21 @@ impl Judge {
         };
         let mut held = self.index.targets.values().filter(is_held);
         held.any(|target| self.asked(target).get(key).is_some_and(|doc| doc.may_be_made_again()))
+    }
+
+    /// A member has stopped allowing a namespace since then, and until that its target might make this again: the hub may not
+    /// know it yet.
+    fn was_to_be_made_again(&self, key: &Key, owners: &[String], then: Instant) -> bool {
+        let declared = &self.index.declared;
+        let asks = |owner: &String, aim: &Aim| {
+            let docs = declared.revision_with(owner, &aim.revision, &key[0], &aim.inputs);
+            let is_it = |doc: &Doc| doc.may_be_made_again() && doc.key(&key[0], &aim.namespace) == *key;
+            aim.spec["desired"] == "Present" && docs.is_some_and(|docs| docs.iter().any(is_it))
+        };
+        owners
+            .iter()
+            .filter(|owner| declared.is_just_revoked(owner, &key[0], then))
+            .any(|owner| self.index.aims_since(owner, &key[0], (then, 0)).any(|aim| asks(owner, aim)))
     }
 
     /// Another VidraResource of the namespace, whose target declares this too and has yet to apply it: within a namespace what

@@ -158,6 +158,37 @@ impl Judge {
         self.unprovable.retain(|uid| !index.holds_uid(uid));
     }
 
+    /// Somebody has taken an object away, or what shows as what it was applied: from then on the revision that was applied
+    /// whole last tells that. What one that never was whole had applied since nobody has to know.
+    pub(super) fn note_unseen(&mut self, cluster: &str, changed: &Changed) {
+        let Some(key) = key_of(cluster, changed) else { return };
+        let (old, new) = (changed.before(), changed.after());
+        let shows = |of: Option<&Value>, resource: &str| {
+            of.is_some_and(|of| labelled(of) && !stamp(of, resource).is_null())
+        };
+        let managers = old.as_deref().map(appliers).unwrap_or_default();
+        for resource in managers.iter().filter_map(|manager| owner_of(manager)) {
+            if !shows(old.as_deref(), &resource) || shows(new.as_deref(), &resource) {
+                continue;
+            }
+            let Some(body) = self.whole_body(&resource, &key) else { continue };
+            let past = self.deliveries.0.get_mut(&(key.clone(), resource));
+            if let Some((_, Delivered::These(bodies))) = past.and_then(|past| past.last_mut())
+                && !bodies.contains(&body)
+            {
+                bodies.push(body);
+            }
+        }
+    }
+
+    /// As what the revision that was applied whole last declares it.
+    fn whole_body(&self, resource: &str, key: &Key) -> Option<Value> {
+        let target = self.index.targets.get(&target_name(resource, &key[0]))?;
+        let (cluster, Claim { revision, namespace, inputs }) = (&target.cluster, &target.whole);
+        let docs = self.index.declared.revision_with(resource, revision, cluster, inputs)?;
+        docs.iter().find(|doc| doc.key(cluster, namespace) == *key).map(|doc| doc.body.clone())
+    }
+
     /// A change that the hub made in a member, before it is taken in.
     pub(super) fn judge_rest(&mut self, call: &Call, changed: &Changed, now: Instant) {
         let Some(key) = key_of(&call.cluster, changed) else { return };
