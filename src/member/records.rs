@@ -7,6 +7,7 @@ mod assessment;
 mod baseline;
 mod contents;
 mod corrections;
+mod ends;
 mod evidence;
 mod facts;
 mod feedback;
@@ -48,6 +49,7 @@ use vidra_core::{
 
 use baseline::Base;
 use contents::{Asker, Contents, is_within};
+pub use ends::ListGuard;
 pub use evidence::Secrecy;
 pub use facts::MemberFacts;
 pub use generations::{Generations, LaterGenerations};
@@ -244,6 +246,7 @@ impl Records {
         inner.strays.clear();
         inner.corrections.clear();
         inner.in_flight.forget_deferred(|_| true);
+        inner.ends.clear();
         inner.unread.clear();
         self.facts.forget();
     }

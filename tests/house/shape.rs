@@ -24,7 +24,7 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/memkube/src/validate.rs", "builtin", 141),
     ("crates/memkube/src/workloads/status.rs", "advance", 69),
     ("crates/testkit/src/sim/declared.rs", "select", 76),
-    ("crates/testkit/src/sim/index.rs", "target", 74),
+    ("crates/testkit/src/sim/index.rs", "target", 71),
     ("crates/testkit/src/sim/judge/told.rs", "told_by_target", 85),
     ("crates/testkit/src/sim/observer.rs", "fault", 69),
 ];

@@ -124,6 +124,10 @@ pub enum Mutant {
     PlannedForce,
     /// A late event of an object that was replaced counts as one of its successor.
     PredecessorShown,
+    /// What a list read before the end of an object brings that object back.
+    ListBringsBack,
+    /// Who answers is not asked where a watch has just ended.
+    SyncedUnconfirmed,
     /// A target goes while a part of its inventory may still come.
     LateChunkUnawaited,
     /// Whoever applies an object under a name of this hub's has it.
@@ -407,7 +411,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 175] = [
+    pub const GUARDS: [Mutant; 177] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -452,6 +456,8 @@ impl Mutant {
         Mutant::UnlabelledHoldsNothing,
         Mutant::PlannedForce,
         Mutant::PredecessorShown,
+        Mutant::ListBringsBack,
+        Mutant::SyncedUnconfirmed,
         Mutant::LateChunkUnawaited,
         Mutant::AnyOwner,
         Mutant::TakesAnyState,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use vidra_core::{
+    mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan::Want,
     status::{Delivery, Reason},
@@ -110,10 +111,12 @@ pub(super) async fn require_informers(
     if states.values().any(|state| *state == State::Syncing) {
         return Err(Requeue::OnChange);
     }
-    let (mut blind, mut has_listed) = (Blind::default(), false);
+    let (mut blind, mut has_seen) = (Blind::default(), false);
     for (place, state) in states {
         match state {
-            State::Synced | State::Syncing => {}
+            // Its watch may have ended: until the next list no connection breaks.
+            State::Synced => has_seen |= !mutants::is(Mutant::SyncedUnconfirmed),
+            State::Syncing => {}
             State::Denied(why) => {
                 blind.places.insert(place, Obstruction { why, passes: false });
             }
@@ -122,7 +125,7 @@ pub(super) async fn require_informers(
                 let Some(need) = needs.get(&place.gvk) else { continue };
                 let failed = informers.list_now(&place, need).await;
                 // By a list that failed nothing is planned.
-                has_listed |= !failed.contains_key(&place);
+                has_seen |= !failed.contains_key(&place);
                 for (place, error) in failed {
                     if error.class == Class::NotServed && is_served_no_more(session, &place.gvk).await {
                         return Err(Requeue::AtOnce);
@@ -133,8 +136,8 @@ pub(super) async fn require_informers(
             }
         }
     }
-    // What was listed may be another cluster's.
-    if has_listed
+    // What was seen may be another cluster's than the one that answers now.
+    if has_seen
         && session.is_blind()
         && let Err(error) = session.confirm(&ctx.token(session)).await
     {

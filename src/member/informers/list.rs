@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     base::error::{CallError, Class},
-    member::records::Source,
+    member::records::{ListGuard, Source},
     wire::pages::Pages,
     workqueue::TargetKey,
 };
@@ -36,6 +36,8 @@ pub(super) struct Listing<'a> {
     informers: &'a Informers,
     place: &'a Place,
     reader: &'a Reader,
+    /// What ends from here on is not brought back.
+    _guard: ListGuard<'a>,
     /// When it began, in the order of folds.
     mark: u64,
     is_whole: bool,
@@ -59,6 +61,7 @@ impl<'a> Listing<'a> {
             informers,
             place,
             reader,
+            _guard: informers.records.begin_list(),
             mark: informers.records.mark(),
             is_whole,
             seen: BTreeSet::new(),

@@ -22,6 +22,7 @@ use super::{
     assessment::Assessment,
     baseline::Base,
     corrections::Corrections,
+    ends::Ends,
     facts::Circumstances,
     in_flight::InFlight,
     own_health::{OwnHealth, Standing},
@@ -41,6 +42,7 @@ pub(super) struct Contents {
     pub(super) owners: Owners,
     pub(super) folds: u64,
     pub(super) in_flight: InFlight,
+    pub(super) ends: Ends,
     pub(super) tombstones: Tombstones,
     pub(super) strays: Strays,
     pub(super) corrections: Corrections,
@@ -166,6 +168,20 @@ impl Contents {
         let known = self.owners.set(owner, says);
         if known.is_none_or(|known| !Arc::ptr_eq(&known.desired, &desired)) {
             self.forget_unwanted();
+        }
+    }
+
+    /// What is shown is of before what is recorded, or of before its end.
+    pub(super) fn is_old(&self, key: &ObjectKey, uid: &str, version: u64, source: Source<'_>) -> bool {
+        if self.ends.has(key, uid, version, source) {
+            return true;
+        }
+        match self.objects.get(key) {
+            Some(record) if record.uid == *uid => record.outdates(version, source),
+            _ if matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
+            // One that bore the name before: what took its place has a later version.
+            Some(successor) => successor.succeeds(version, source),
+            None => false,
         }
     }
 

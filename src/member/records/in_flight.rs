@@ -80,8 +80,14 @@ impl InFlight {
             Source::Answer(_) | Source::Read => return Some(live),
         };
         let Some(calls) = self.calls.get_mut(key) else { return Some(live) };
-        // What a watch has told is never older than such a list.
-        if !matches!(source, Source::Beside(_)) || calls.deferred.is_none() {
+        let is_older = |known: &Deferred| known.version() >= live.resource_version().parse().unwrap_or(0);
+        // What a watch has told is never older than a list beside it, and may be newer than any other.
+        let yields = calls.deferred.as_ref().is_some_and(|known| match source {
+            Source::Beside(_) => true,
+            Source::List(_) => is_older(known) && !mutants::is(Mutant::ListBringsBack),
+            _ => false,
+        });
+        if !yields {
             calls.deferred = Some(Deferred::Live { gvk: gvk.clone(), live: Box::new(live), source });
         }
         None

@@ -61,14 +61,7 @@ impl Records {
         }
         let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
         let resource_version = live.resource_version().parse().unwrap_or(0);
-        let tells_of_none = matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack);
-        // One that bore the name before: what took its place has a later version.
-        let is_predecessor = || held.is_some_and(|held| held.succeeds(resource_version, source));
-        let is_old = match before {
-            Some(before) => before.outdates(resource_version, source),
-            None => tells_of_none || is_predecessor(),
-        };
-        if is_old {
+        if inner.is_old(&key, live.uid(), resource_version, source) {
             return inner.overtake(&key, source).into_iter().collect();
         }
         inner.folds += 1;
@@ -156,6 +149,7 @@ impl Records {
         if inner.in_flight.defer_gone(key, uid, resource_version) {
             return Vec::new();
         }
+        inner.ends.note(key, uid, at);
         let owners = match inner.objects.get(key) {
             Some(record) if record.uid == *uid && record.resource_version <= at => {
                 inner.folds += 1;
@@ -194,6 +188,10 @@ impl Records {
         let is_unlisted = |key: &ObjectKey| is_within(key, gvk, namespace) && !seen.contains(key);
         inner.in_flight.note_unlisted(version, is_unlisted);
         let gone = inner.unseen(gvk, namespace, seen, (mark, version));
+        for key in gone.iter().filter(|_| version > 0) {
+            let uid = inner.objects.get(key).map(|record| record.uid.to_string()).unwrap_or_default();
+            inner.ends.note(key, &uid, version);
+        }
         let owners: BTreeSet<OwnerHash> = gone.iter().flat_map(|key| inner.vanish(key)).collect();
         inner.owners.targets_of(&owners)
     }
@@ -223,6 +221,7 @@ impl Records {
         inner.vanish(&key);
         let owners = views.iter().map(|view| view.owner.clone()).collect();
         let hidden_at = live.resource_version().parse().unwrap_or(u64::MAX);
+        inner.ends.note(&key, live.uid(), hidden_at);
         inner.tombstones.set_hidden(key, uid, views, hidden_at);
         inner.owners.targets_of(&owners)
     }

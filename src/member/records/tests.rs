@@ -736,3 +736,29 @@ fn an_event_of_an_object_that_was_replaced_changes_nothing_in_its_successor() {
         assert_eq!(records.version(&key()), Some(5));
     }
 }
+
+#[test]
+fn a_list_brings_nothing_back_that_ended_while_it_was_read() {
+    for in_call in [false, true] {
+        let records = applied();
+        let list = records.begin_list();
+        let mark = records.mark();
+        if in_call {
+            records.begin_call(&key());
+        }
+        records.fold_gone(&key(), "u1", "11");
+        records.fold(&gvk(), live(10, "fast", true), Source::List(mark));
+        if in_call {
+            records.end_call(&key());
+        }
+        assert_eq!(records.version(&key()), None, "{in_call}");
+        // Its label was given back to it.
+        records.fold(&gvk(), live(12, "fast", true), Source::List(mark));
+        assert_eq!(records.version(&key()), Some(12), "{in_call}");
+        drop(list);
+        let (_list, mark) = (records.begin_list(), records.mark());
+        records.clear();
+        records.fold(&gvk(), live(10, "fast", true), Source::List(mark));
+        assert_eq!(records.version(&key()), Some(10), "the member was put back, {in_call}");
+    }
+}

@@ -174,3 +174,26 @@ fn another_cluster_gets_nothing_that_came_between_two_lists() {
         gets_nothing_where_a_first_list_met(world, || Fault::Status(500, "InternalError")).await;
     });
 }
+
+/// Its watch had just expired and the next list was to come in a second: no connection broke, and an edit of that second went to
+/// the other cluster.
+#[test]
+fn another_cluster_gets_nothing_that_came_between_a_watch_and_the_next_list() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
+        berlin.expire_watches();
+        // It has read that: otherwise the watch breaks.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mark = world.mark();
+        world.redirect("berlin", tokyo);
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        world.target_is("shop", "berlin", TargetState::Unknown, "IdentityNotConfirmed").await;
+        assert_eq!(world.writes("tokyo", &mark), []);
+        world.redirect("berlin", berlin);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -407,3 +407,37 @@ fn what_is_deleted_out_of_sight_is_told_to_be_gone_by_the_next_verification() {
         world.end().await;
     });
 }
+
+/// A watch that was dead counts for nothing until it tells. A list beside it was answered after the end of an object, and brought
+/// that back: what was declared again was taken for delivered.
+#[test]
+fn a_list_beside_a_watch_that_is_yet_to_tell_brings_nothing_back() {
+    scenario(async |world| {
+        let (alice, settings) = without_watches(&world, Fault::Silent).await;
+        world.deliver("other", &["berlin"], &config_map("beside", "one")).await;
+        // It is dead: targets list.
+        tokio::time::sleep(Duration::from_secs(240)).await;
+        assert!(faults(&world, "silent") >= 1.0);
+        berlin(&world).clear_fault();
+        // A good one, which has said nothing yet.
+        berlin(&world).cut_watches();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let late = |call: &Call| match is_of_maps(call) && call.verb == Verb::List {
+            true => Fault::Late(Duration::from_secs(3)),
+            false => Fault::None,
+        };
+        berlin(&world).set_fault(Arc::new(late));
+        world.reconcile_now("other", "1").await;
+        // Its list is read, and not answered.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.hub.delete(&world.resource_at("shop")).await;
+        world.removed("shop").await;
+        alice.gone(&settings).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        berlin(&world).clear_fault();
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        assert!(says("one")(&alice.live(&settings).await), "Ready, and nothing is there");
+        world.end().await;
+    });
+}

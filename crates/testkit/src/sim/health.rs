@@ -34,6 +34,8 @@ pub const CATCHES_UP: (Duration, Duration) = (Duration::from_secs(8), Duration::
 pub const RECOVERS: Duration = Duration::from_secs(35);
 /// Objects are judged by changed rules within this: they are listed for it every thirty seconds.
 pub const RULES_LAG: Duration = Duration::from_secs(45);
+/// Rules are heard of within this: an event may come 8 s late, and 3 s are a moment.
+pub const RULES_HEARD: Duration = Duration::from_secs(11);
 
 /// What a status says to one who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,6 +48,8 @@ pub struct Target {
     pub ready: Option<Claim>,
     /// The revision that was delivered whole, as the status says, in which namespace, with which inputs; empty: none was.
     pub whole: Claim,
+    /// Since that was delivered it was to go, and is wanted again: to the hub nothing is delivered whole.
+    pub recalled: bool,
     /// There is a status.
     pub says: bool,
     /// What the status says of drift.
@@ -193,11 +195,8 @@ impl Index {
             inputs: spec["overrides"].clone(),
             since: now,
             ready: None,
-            whole: Claim {
-                revision: text(&status["revision"]),
-                namespace: text(&status["namespace"]),
-                inputs: status["overrides"].clone(),
-            },
+            whole: whole(status),
+            recalled: is_recalled(spec, status),
             says: !status["observedGeneration"].is_null(),
             drift: text(&status["drift"]),
             open: open(spec["cluster"].as_str().unwrap_or_default(), status),
@@ -502,7 +501,7 @@ impl Index {
     }
 
     /// Did a later wave not have to wait for it at any instant since then: was it as declared, and did it work? One that has not
-    /// changed since other rules said so closes nothing.
+    /// changed since other rules said so closes nothing: when it came it may have been judged by rules that had just gone.
     pub fn was_open(&self, resource: &str, key: &Key, doc: &Doc, then: Instant) -> bool {
         if key[1] != health::GROUP {
             return self.was_as_declared(resource, key, doc, then);
@@ -512,9 +511,10 @@ impl Index {
         let lately = past.iter().zip(ends).filter(|(_, end)| end.is_none_or(|end| end >= then));
         let mut lately = lately.filter_map(|((from, live), _)| Some((*from, live.as_deref()?)));
         lately.any(|(from, live)| {
+            let judged_by = from.checked_sub(health::RULES_HEARD).unwrap_or(from).min(then);
             let mut said = self.declared.said_since(resource, then);
             said.any(|spec| doc.is_held_by(live, &spared(spec, key, live)))
-                && self.standing(resource, key, live, from.min(then)).well
+                && self.standing(resource, key, live, judged_by).well
         })
     }
 
@@ -688,4 +688,16 @@ pub fn key_of(cluster: &str, changed: &Changed) -> Option<Key> {
 fn before(span: Duration) -> Instant {
     let now = Instant::now();
     now.checked_sub(span).unwrap_or(now)
+}
+
+/// What a status says was applied whole last.
+fn whole(status: &Value) -> Claim {
+    let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+    Claim { revision: text("revision"), namespace: text("namespace"), inputs: status["overrides"].clone() }
+}
+
+/// Was it to go since it was applied whole, and is it wanted again?
+fn is_recalled(spec: &Value, status: &Value) -> bool {
+    let recalls = |of: &Value| of["recalls"].as_i64().unwrap_or_default();
+    status["revision"].is_string() && recalls(status) != recalls(spec)
 }

@@ -55,6 +55,8 @@ pub struct Judge {
     foreign: BTreeSet<String>,
     /// Uids of objects that the hub has let go.
     released: BTreeSet<String>,
+    /// Which life has let an object go last, by its uid.
+    let_go_by: BTreeMap<String, Arc<str>>,
     /// Uids of objects without the hub's label of which no inventory tells since a person has taken it away.
     untraceable: BTreeSet<String>,
     /// Uids of what lost first the hub's entries and then the inventory that knew it.
@@ -556,13 +558,17 @@ impl Judge {
         })
     }
 
-    /// A resource's target says that others made this: nothing of the hub is on it any more, and that it is the hub's only
-    /// the inventory of another target knows.
+    /// A resource's target says that others made this: no apply of the hub is on it any more, and that it is the hub's only
+    /// the inventory of another target knows. Who may take over what is equal says so with the hub's label too.
     fn is_bare(&self, resource: &str, key: &Key) -> bool {
         let name = target_name(resource, &key[0]);
-        let says = self.index.targets.get(&name).is_some_and(|target| target.reason == "AlreadyExists");
-        says && self.index.live(key).is_some_and(|live| {
-            live["metadata"]["labels"][HUB_LABEL].is_null()
+        let reason = self.index.targets.get(&name).map(|target| &*target.reason);
+        self.index.live(key).is_some_and(|live| {
+            let says = match labelled(&live) {
+                true => reason == Some("ExistingDiffers"),
+                false => matches!(reason, Some("AlreadyExists" | "ExistingDiffers")),
+            };
+            says && !is_of_another_hub(&live)
                 && !is_applied(&live)
                 && self.index.is_held_beside(&name, uid(&live))
         })

@@ -7,7 +7,7 @@ use memkube::{Call, Denial, Verb};
 use serde_json::{Value, json};
 use testkit::sim::{
     World, run,
-    world::{Shape, TARGET_NAMESPACE, config_map, document, hub_path, resource},
+    world::{Shape, TARGET_NAMESPACE, config_map, config_maps, document, hub_path, resource},
 };
 use tokio::time::sleep;
 use vidra_api::labels::HUB_LABEL;
@@ -274,6 +274,37 @@ fn what_is_dropped_and_has_lost_its_label_waits_for_a_kind_and_goes_when_that_is
         world.until("it goes", A_LOOK, is_gone).await;
         world.settle().await;
         assert_eq!(world.observer.differs(), [""; 0]);
+        world.end_hub().await;
+        assert_eq!(world.observer.breaches(), [""; 0]);
+    });
+}
+
+/// Nobody can tell what of it the hub had deleted: until it is whole, all that is gone is made again, as often as it goes.
+#[test]
+fn what_is_gone_from_a_target_that_is_wanted_again_is_made_until_that_is_whole_and_left_from_then_on() {
+    run(40, || async {
+        let world = World::new(Shape::new(40)).await;
+        delivered(&world, json!({"policy": "Report"})).await;
+        goes(&world).await;
+        let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+            "data": {"key": "mine"}});
+        world.create("tokyo", &config_maps(TARGET_NAMESPACE), theirs).await;
+        let more = manifest("one", "one") + &document("c", "one");
+        world.patch("hub", &shop(), json!({"spec": {"manifest": more}})).await;
+        select(&world, &["berlin", "tokyo"]).await;
+        hold(&world, json!(null)).await;
+        let is_made =
+            || world.reason("shop", "tokyo") == "AlreadyExists" && world.data("tokyo", "b").is_some();
+        world.until("it is made again", A_LOOK, is_made).await;
+        world.settle().await;
+        world.delete("tokyo", &config_map("b")).await;
+        world.until("and once more", A_LOOK, || world.data("tokyo", "b").is_some()).await;
+        world.delete("tokyo", &config_map("c")).await;
+        world.until("it is whole", RETRIES_WITHIN, || ready(&world, "shop")).await;
+        world.settle().await;
+        world.delete("tokyo", &config_map("b")).await;
+        world.settle().await;
+        assert_eq!(world.data("tokyo", "b"), None, "somebody else has deleted it");
         world.end_hub().await;
         assert_eq!(world.observer.breaches(), [""; 0]);
     });

@@ -50,11 +50,27 @@ impl Judge {
             marks::note("rule:release");
             self.judge_letting_go(call, &key, &old, now);
             self.released.insert(uid(new).to_owned());
+            self.let_go_by.insert(uid(new).to_owned(), call.user.clone());
             self.judge_release(call, &key, new, now);
         }
-        if foreign || is_applied(new) && !proof {
+        if foreign || is_applied(new) && !proof && !self.was_let_go_meanwhile(call, &key, (&old, new)) {
             self.judge_taking(call, &key, (&old, new), foreign, now);
         }
+    }
+
+    /// An apply that lands late was sent when this very object bore one of the same VidraResource, and the life that sent it
+    /// has let it go since: marks come back, and no value changes.
+    fn was_let_go_meanwhile(&self, call: &Call, key: &Key, (old, new): (&Value, &Value)) -> bool {
+        let sent = self.begun.get(&(call.cluster.clone(), call.index)).filter(|_| self.lands_late(call));
+        let Some(sent) = sent else { return false };
+        let managers = appliers(new);
+        let was_its = |live: &Value| {
+            let had = appliers(live);
+            uid(live) == uid(old) && managers.iter().all(|manager| had.contains(manager))
+        };
+        self.let_go_by.get(uid(old)) == Some(&call.user)
+            && content(old) == content(new)
+            && self.index.was_ever(key, *sent, was_its)
     }
 
     /// A change that another hub made in a member: of what it has made itself, and what the first one has not taken over since.

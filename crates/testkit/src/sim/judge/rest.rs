@@ -280,6 +280,12 @@ impl Judge {
         docs.is_none_or(|docs| docs.iter().any(|doc| doc.key(cluster, namespace) == *key && is_so(doc)))
     }
 
+    /// Was it to go since something was delivered whole there? Of what is gone nobody may know then that the hub has not
+    /// deleted it; so until it is whole again.
+    fn is_recalled(&self, resource: &str, key: &Key) -> bool {
+        self.index.targets.get(&target_name(resource, &key[0])).is_some_and(|target| target.recalled)
+    }
+
     /// Did the target lose a status since then by which nothing was delivered whole? The hub may still go by it.
     fn went_unsaid(&self, resource: &str, key: &Key, then: Instant) -> bool {
         self.unsaid.get(&target_name(resource, &key[0])).is_some_and(|at| *at >= then)
@@ -301,7 +307,7 @@ impl Judge {
             && before == bodies
             && self.was_always_meant(resource, key, *at)
             && self.was_delivered(resource, key, (!shown).then_some(bodies))
-            && (shown || !self.went_unsaid(resource, key, then));
+            && (shown || !self.is_recalled(resource, key) && !self.went_unsaid(resource, key, then));
         // An inventory that was lost tells of nothing that is not seen.
         let seen = old.is_some_and(labelled) || !self.is_forgetful(&key[0]);
         if again && !changes {

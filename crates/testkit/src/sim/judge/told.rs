@@ -295,6 +295,20 @@ impl Judge {
             others(key)
                 || rivals.iter().any(|asked| asked.contains_key(key))
                 || self.is_kept_undeclared(target, key, then)
+                || self.is_marked_again(target, key, then)
+        })
+    }
+
+    /// A backup of the member has brought back on it what one of another namespace had applied that had left it, and has a
+    /// target there: who shares an object is known from its entries. The target names that one.
+    fn is_marked_again(&self, target: &Target, key: &Key, then: Instant) -> bool {
+        let owners = self.returned.iter().filter(|(of, _)| of == key).map(|(_, owner)| owner);
+        let mut apart = owners.filter(|owner| !is_near(owner, &target.resource));
+        apart.any(|owner| {
+            let manager = super::manager(owner);
+            target.message.contains(&format!("otherwise by {manager}:"))
+                && self.index.targets.contains_key(&target_name(owner, &key[0]))
+                && self.index.was_ever(key, then, |live| appliers(live).contains(&manager))
         })
     }
 

@@ -1,0 +1,64 @@
+//! What has ended while a list was under way: its pages may have been read before that, and a watch tells an end once.
+
+use std::collections::BTreeMap;
+
+use vidra_core::{
+    mutants::{self, Mutant},
+    object::ObjectKey,
+    uid::Uid,
+};
+
+use super::{Records, Source};
+
+/// Ends since the first of the lists under way began; none is kept while there is no list. At most as many as objects have
+/// ended meanwhile.
+#[derive(Default)]
+pub(super) struct Ends {
+    lists: usize,
+    /// Up to which version no page tells of the object with this uid.
+    at: BTreeMap<(ObjectKey, Uid), u64>,
+}
+
+impl Ends {
+    /// An object with this uid is not seen any more, as of this version (`u64::MAX`: for good).
+    pub(super) fn note(&mut self, key: &ObjectKey, uid: &str, at: u64) {
+        if self.lists > 0 && !uid.is_empty() {
+            let known = self.at.entry((key.clone(), uid.into())).or_default();
+            *known = at.max(*known);
+        }
+    }
+
+    /// What a list shows of it is of the time before its end.
+    pub(super) fn has(&self, key: &ObjectKey, uid: &str, version: u64, source: Source<'_>) -> bool {
+        matches!(source, Source::List(_) | Source::Beside(_))
+            && !self.at.is_empty()
+            && self.at.get(&(key.clone(), uid.into())).is_some_and(|at| version <= *at)
+            && !mutants::is(Mutant::ListBringsBack)
+    }
+
+    /// A member that was put back to what it was may have all of it again.
+    pub(super) fn clear(&mut self) {
+        self.at.clear();
+    }
+}
+
+/// A list under way, until it is dropped.
+pub struct ListGuard<'a>(&'a Records);
+
+impl Records {
+    /// A list begins. To be taken before its mark.
+    pub fn begin_list(&self) -> ListGuard<'_> {
+        self.inner.lock().ends.lists += 1;
+        ListGuard(self)
+    }
+}
+
+impl Drop for ListGuard<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.0.inner.lock();
+        inner.ends.lists -= 1;
+        if inner.ends.lists == 0 {
+            inner.ends.clear();
+        }
+    }
+}
