@@ -61,7 +61,7 @@ impl<'a> Listing<'a> {
             informers,
             place,
             reader,
-            _guard: informers.records.begin_list(),
+            _guard: ListGuard::new(&informers.records),
             mark: informers.records.mark(),
             is_whole,
             seen: BTreeSet::new(),

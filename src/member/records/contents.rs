@@ -171,20 +171,6 @@ impl Contents {
         }
     }
 
-    /// What is shown is of before what is recorded, or of before its end.
-    pub(super) fn is_old(&self, key: &ObjectKey, uid: &str, version: u64, source: Source<'_>) -> bool {
-        if self.ends.has(key, uid, version, source) {
-            return true;
-        }
-        match self.objects.get(key) {
-            Some(record) if record.uid == *uid => record.outdates(version, source),
-            _ if matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
-            // One that bore the name before: what took its place has a later version.
-            Some(successor) => successor.succeeds(version, source),
-            None => false,
-        }
-    }
-
     /// The answer of an owner's apply came after a later version was folded, as another owner's answer: what the owner's
     /// values were compared with there is of before its apply. Its target is to look once more.
     pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) -> Option<TargetKey> {
@@ -292,6 +278,17 @@ pub(super) fn feed(
         }
     }
     news
+}
+
+/// What is shown is of before what is recorded under its name.
+pub(super) fn is_overtaken(held: Option<&Record>, uid: &str, version: u64, source: Source<'_>) -> bool {
+    match held {
+        Some(record) if record.uid == *uid => record.outdates(version, source),
+        _ if matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
+        // One that bore the name before: what took its place has a later version.
+        Some(successor) => successor.succeeds(version, source),
+        None => false,
+    }
 }
 
 /// Is this an object of the kind, in the namespace (empty: in any)?

@@ -45,11 +45,11 @@ impl Ends {
 /// A list under way, until it is dropped.
 pub struct ListGuard<'a>(&'a Records);
 
-impl Records {
+impl<'a> ListGuard<'a> {
     /// A list begins. To be taken before its mark.
-    pub fn begin_list(&self) -> ListGuard<'_> {
-        self.inner.lock().ends.lists += 1;
-        ListGuard(self)
+    pub fn new(records: &'a Records) -> Self {
+        records.inner.lock().ends.lists += 1;
+        Self(records)
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     Records, Source,
     assessment::Assessment,
     baseline::{Base, hashed_part},
-    contents::{Contents, feed, is_within, judge},
+    contents::{Contents, feed, is_overtaken, is_within, judge},
     facts::{self, Circumstances},
     in_flight::Deferred,
     record::Record,
@@ -54,14 +54,16 @@ impl Records {
         let (Assessed { rules, mut by, mut judged, .. }, mut inner) = self.assess_locked(gvk, &live.json);
         let inner = &mut *inner;
         let Some(live) = inner.admit(&key, gvk, live, source) else { return Vec::new() };
-        let held = inner.objects.get(&key);
+        let held = inner.objects.get(&key).map(Box::as_ref);
         let is_new = held.is_none();
         if !inner.takes(&key, self.most) {
             return Vec::new();
         }
-        let before = held.filter(|record| record.uid == *live.uid()).map(Box::as_ref);
+        let before = held.filter(|record| record.uid == *live.uid());
         let resource_version = live.resource_version().parse().unwrap_or(0);
-        if inner.is_old(&key, live.uid(), resource_version, source) {
+        let is_old = inner.ends.has(&key, live.uid(), resource_version, source)
+            || is_overtaken(held, live.uid(), resource_version, source);
+        if is_old {
             return inner.overtake(&key, source).into_iter().collect();
         }
         inner.folds += 1;

@@ -741,7 +741,7 @@ fn an_event_of_an_object_that_was_replaced_changes_nothing_in_its_successor() {
 fn a_list_brings_nothing_back_that_ended_while_it_was_read() {
     for in_call in [false, true] {
         let records = applied();
-        let list = records.begin_list();
+        let list = ListGuard::new(&records);
         let mark = records.mark();
         if in_call {
             records.begin_call(&key());
@@ -756,7 +756,7 @@ fn a_list_brings_nothing_back_that_ended_while_it_was_read() {
         records.fold(&gvk(), live(12, "fast", true), Source::List(mark));
         assert_eq!(records.version(&key()), Some(12), "{in_call}");
         drop(list);
-        let (_list, mark) = (records.begin_list(), records.mark());
+        let (_list, mark) = (ListGuard::new(&records), records.mark());
         records.clear();
         records.fold(&gvk(), live(10, "fast", true), Source::List(mark));
         assert_eq!(records.version(&key()), Some(10), "the member was put back, {in_call}");
