@@ -156,7 +156,7 @@ fn after_claim<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
 /// Force was planned when nobody else's entry was seen. Who declares the object otherwise, and does not yield, may have one
 /// by now, or before this call arrives: without force the server says who holds what.
 fn compare_shared<E>(state: &mut ApplyState<'_, E>, mut attempt: Attempt) -> Step<E> {
-    // Nor is it used where the label of who has one is lost.
+    // The second takes away both ways in which an entry without its label holds its fields.
     if !mutants::is(Mutant::PlannedForce) && !mutants::is(Mutant::UnlabelledHoldsNothing) {
         attempt.force = attempt.force && !state.input.facts.is_outranked();
     }
