@@ -13,7 +13,7 @@ use vidra_core::{
     owner::is_controlled_by,
 };
 
-use super::{live::Live, session::Session, token::Token};
+use super::{live::Live, metadata_list, session::Session, token::Token};
 use crate::base::error::CallError;
 
 /// So many objects of a list are looked at.
@@ -70,7 +70,7 @@ async fn look(
     };
     // Of a ReplicaSet its metadata tell all.
     let listed = (&resource(group, kind), kind != "Pod");
-    session.list_each(token, listed, (Some(namespace), labels), LOOKED_AT, &mut each).await?;
+    metadata_list::list_each(session, token, listed, (Some(namespace), labels), LOOKED_AT, &mut each).await?;
     Ok(())
 }
 

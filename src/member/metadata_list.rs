@@ -203,67 +203,65 @@ impl Listed {
     }
 }
 
-impl Session {
-    /// All objects of a kind, in one namespace or in all, that bear the labels.
-    ///
-    /// # Errors
-    /// As any call, or it shows more than may be kept; nothing is known then.
-    pub async fn list(
-        &self,
-        token: &Token<'_>,
-        resource: &ApiResource,
-        namespace: Option<&str>,
-        labels: &str,
-    ) -> Result<Vec<Listed>, CallError> {
-        let (mut all, mut kept) = (Vec::new(), 0);
-        let mut take = |text: &str| {
-            let listed = Listed::read(text);
-            kept += listed.weight();
-            // What is beyond is for nobody: the list is given up.
-            if kept <= KEPT_MOST {
-                all.push(listed);
-            }
-            kept <= KEPT_MOST
-        };
-        let page = self.limits().page;
-        match self.list_each(token, (resource, true), (namespace, labels), page, &mut take).await? {
-            true => Ok(all),
-            false => Err(CallError::endless("it shows more than the hub keeps of one list")),
+/// All objects of a kind, in one namespace or in all, that bear the labels.
+///
+/// # Errors
+/// As any call, or it shows more than may be kept; nothing is known then.
+pub async fn list(
+    session: &Session,
+    token: &Token<'_>,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    labels: &str,
+) -> Result<Vec<Listed>, CallError> {
+    let (mut all, mut kept) = (Vec::new(), 0);
+    let mut take = |text: &str| {
+        let listed = Listed::read(text);
+        kept += listed.weight();
+        // What is beyond is for nobody: the list is given up.
+        if kept <= KEPT_MOST {
+            all.push(listed);
         }
+        kept <= KEPT_MOST
+    };
+    let page = session.limits().page;
+    match list_each(session, token, (resource, true), (namespace, labels), page, &mut take).await? {
+        true => Ok(all),
+        false => Err(CallError::endless("it shows more than the hub keeps of one list")),
     }
+}
 
-    /// Hands over each object of a kind that bears the labels, or only its metadata, as text, one at a time and at most `page`
-    /// in a call, until `take` says no; whether it did not.
-    ///
-    /// # Errors
-    /// As any call.
-    pub async fn list_each(
-        &self,
-        token: &Token<'_>,
-        (resource, is_bare): (&ApiResource, bool),
-        (namespace, labels): (Option<&str>, &str),
-        page: u32,
-        take: &mut (dyn FnMut(&str) -> bool + Send),
-    ) -> Result<bool, CallError> {
-        let (told, settings) = (resource.clone(), self.settings());
-        let tell = move |status: Status| {
-            let about = About { group: &told.group, kind: &told.kind, does: Does::Reads };
-            CallError::of_status(status, about, &settings.redact)
-        };
-        let params = ListParams { label_selector: Some(labels.to_owned()), ..ListParams::default() };
-        let params = if labels.is_empty() { ListParams::default() } else { params };
-        let path = Live::url_path(resource, namespace);
-        let wire = Wire::new(self.client.clone(), path, params, Arc::new(tell));
-        let wire = if is_bare { wire.bare() } else { wire };
-        let mut size = page;
-        let mut pages = Pages::new(&wire, &mut size, page, None);
-        let mut goes_on = true;
-        loop {
-            let mut each = |text: &str, _: bool| goes_on = goes_on && take(text);
-            let more = self.page(token, pages.next(&mut each)).await?;
-            if !goes_on || !more {
-                return Ok(goes_on);
-            }
+/// Hands over each object of a kind that bears the labels, or only its metadata, as text, one at a time and at most `page`
+/// in a call, until `take` says no; whether it did not.
+///
+/// # Errors
+/// As any call.
+pub async fn list_each(
+    session: &Session,
+    token: &Token<'_>,
+    (resource, is_bare): (&ApiResource, bool),
+    (namespace, labels): (Option<&str>, &str),
+    page: u32,
+    take: &mut (dyn FnMut(&str) -> bool + Send),
+) -> Result<bool, CallError> {
+    let (told, settings) = (resource.clone(), session.settings());
+    let tell = move |status: Status| {
+        let about = About { group: &told.group, kind: &told.kind, does: Does::Reads };
+        CallError::of_status(status, about, &settings.redact)
+    };
+    let params = ListParams { label_selector: Some(labels.to_owned()), ..ListParams::default() };
+    let params = if labels.is_empty() { ListParams::default() } else { params };
+    let path = Live::url_path(resource, namespace);
+    let wire = Wire::new(session.client.clone(), path, params, Arc::new(tell));
+    let wire = if is_bare { wire.bare() } else { wire };
+    let mut size = page;
+    let mut pages = Pages::new(&wire, &mut size, page, None);
+    let mut goes_on = true;
+    loop {
+        let mut each = |text: &str, _: bool| goes_on = goes_on && take(text);
+        let more = session.page(token, pages.next(&mut each)).await?;
+        if !goes_on || !more {
+            return Ok(goes_on);
         }
     }
 }

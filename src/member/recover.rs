@@ -13,6 +13,7 @@ use vidra_core::{
 };
 
 use super::{
+    metadata_list,
     session::{Readiness, Session},
     token::Token,
 };
@@ -27,6 +28,8 @@ pub struct Found {
     pub uid: Uid,
     /// The generation of the VidraResource that it was applied from; `None`: nothing says it that is of this hub.
     pub generation: Option<i64>,
+    /// It is being deleted: by this hub, for all that is known, for the inventory that told so is lost.
+    pub going: bool,
 }
 
 /// Complete, or an error: a kind that cannot be listed may hide objects.
@@ -48,7 +51,7 @@ pub async fn find_own(
     let selector = owner_selector(&owner.hub, &owner.hash);
     let mut all = BTreeMap::new();
     for (gvk, resource) in kinds.deliverable() {
-        for found in session.list(token, resource, None, &selector).await? {
+        for found in metadata_list::list(session, token, resource, None, &selector).await? {
             if found.name.is_empty() {
                 tracing::warn!(kind = %gvk, "an object with the hub's labels has no name that it can read");
                 continue;
@@ -66,7 +69,8 @@ pub async fn find_own(
             let stamp = found.stamp(&owner.hash.label_key()).and_then(Stamp::parse);
             let stamp = stamp.filter(|stamp| stamp.is_genuine(session.salt(), &key));
             let generation = stamp.map(|stamp| stamp.generation);
-            all.entry(key).or_insert_with(|| Found { version: gvk.version.clone(), uid, generation });
+            let going = found.is_terminating() && !uid.is_empty() && !mutants::is(Mutant::FoundStays);
+            all.entry(key).or_insert_with(|| Found { version: gvk.version.clone(), uid, generation, going });
         }
     }
     // What is not there is forgotten: it must be the cluster that is meant that has said so.

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use crate::{config_map, config_map_in, inventoried, says, scenario, settings, told, uid};
+use crate::{
+    apply_modes::immutable_settings, config_map, config_map_in, inventoried, says, scenario, settings, told,
+    uid,
+};
 
 /// Delivers to two members, beside objects of alice's.
 async fn delivered(world: &World) -> Vec<(Access, Value)> {
@@ -191,6 +194,36 @@ pub async fn lose(world: &World, kind: &str) {
         world.hub.delete(&at).await;
         world.hub.gone(&at).await;
     }
+}
+
+/// The inventory alone tells that the hub itself deleted it, to make it again.
+#[test]
+fn what_the_hub_has_deleted_is_made_again_though_its_inventory_was_lost_before_it_was_gone() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let spec = || json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Ignore"}});
+        world.deliver_with("shop", &immutable_settings("one"), spec()).await;
+        world.ready("shop").await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let made = alice.merge(&settings, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+        world.deliver_with("shop", &immutable_settings("two"), spec()).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "ObjectTerminating").await;
+        world.stop_hub().await;
+        lose(&world, "VidraInventory").await;
+        world.start_hub().await;
+        wait_for("it is found again", SOON, async || match &world.inventory("shop", "berlin").await[..] {
+            [_] => Ok(()),
+            held => Err(format!("{held:?}")),
+        })
+        .await;
+        world.deliver_with("shop", &immutable_settings("one"), spec()).await;
+        world.look("shop", "taken back", 1).await;
+        alice.merge(&settings, json!({"metadata": {"finalizers": null}})).await;
+        let is_new = |live: &Value| says("one")(live) && uid(live) != uid(&made);
+        alice.when(&settings, "made again", is_new).await;
+        world.ready("shop").await;
+        world.end().await;
+    });
 }
 
 #[test]

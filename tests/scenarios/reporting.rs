@@ -10,7 +10,7 @@ use vidra_api::{
     Change, ChangeKind, DriftState, TargetState, VidraTarget, VidraTargetStatus, labels::OWNER_PREFIX,
 };
 
-use crate::{config_map, events, object, says, scenario};
+use crate::{apply_modes::annotated, config_map, config_map_in, events, object, says, scenario};
 
 fn spec(policy: &str) -> Value {
     json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": policy}, "reconcile": {"interval": "1s"}})
@@ -164,6 +164,38 @@ fn a_lost_label_stays_told_while_another_vidraresource_is_refused_the_object() {
         let is_labelled = |live: &Value| live["metadata"]["labels"]["vidra.dev/hub"].is_string();
         alice.when(&settings, "brought back", is_labelled).await;
         told(&world, &[]).await;
+        world.end().await;
+    });
+}
+
+/// With another hub's id as its value, the object reads as that hub's: what proves it delivered is still there.
+#[test]
+fn a_lost_label_of_what_is_delivered_only_if_absent_stays_told_after_a_restart() {
+    scenario(async |mut world| {
+        let both = |value: &str| {
+            let absent = |name| annotated(config_map_in("", name, value), &[("apply", "IfAbsent")]);
+            absent("settings") + &absent("third")
+        };
+        let manifest = both("one") + &config_map("beside", "one");
+        let (alice, settings) = delivered(&world, "Report", &manifest).await;
+        for (at, value) in [(&settings, json!("another")), (&At::config_map(&world.ns, "third"), Value::Null)]
+        {
+            alice.merge(at, json!({"metadata": {"labels": {"vidra.dev/hub": value}}})).await;
+        }
+        let lost = [("settings", ChangeKind::OwnershipLost), ("third", ChangeKind::OwnershipLost)];
+        let since = |changes: Vec<Change>| changes.into_iter().map(|one| one.detected_at).collect::<Vec<_>>();
+        let before = since(told(&world, &lost).await);
+        // What is declared otherwise is delivered, and these are looked at by that.
+        world.stop_hub().await;
+        world.deliver_with("shop", &both("two"), spec("Report")).await;
+        world.start_hub().await;
+        alice.gone(&At::config_map(&world.ns, "beside")).await;
+        world.after_passes(2).await;
+        assert_eq!(since(told(&world, &lost).await), before);
+        let mark = world.mark();
+        world.after_passes(2).await;
+        assert_eq!(world.requests_for(&settings, "berlin", &mark), []);
+        alice.delete(&settings).await;
         world.end().await;
     });
 }

@@ -59,6 +59,38 @@ fn a_target_whose_resource_is_gone_waits_until_that_is_applied_again() {
     });
 }
 
+/// As a hub leaves it that delivers once more before it notices that its store was put back.
+#[test]
+fn an_inventory_without_a_target_stays_until_its_resource_is_applied_again_and_deleted() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let live = alice.live(&settings).await;
+        world.stop_hub().await;
+        for at in [world.resource_at("shop"), world.target_at("shop", "berlin")] {
+            world.hub.delete_with(&at, json!({"propagationPolicy": "Orphan"})).await;
+            world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
+            world.hub.gone(&at).await;
+        }
+        world.start_hub().await;
+        let mark = world.mark();
+        world.deliver("marker", &["berlin"], &config_map("marker", "one")).await;
+        world.ready("marker").await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.recorded("shop", &["berlin"]).await;
+
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        assert_eq!(uid(&alice.live(&settings).await), uid(&live));
+        world.remove("shop").await;
+        alice.gone(&settings).await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_target_of_which_nothing_is_left_goes_though_its_resource_is_gone() {
     scenario(async |mut world| {

@@ -390,6 +390,17 @@ pub enum Mutant {
     FixedFails,
     /// What only a read shows, or another VidraResource leaves, without the hub's label counts as it does with it.
     UnlabelledCounts,
+    /// What is delivered only where there is nothing, and has lost the hub's label, is gone to a process that has not seen it
+    /// before.
+    HiddenIsMissing,
+    /// What became of a VidraTarget is told of the one that was made again in its place.
+    SuccessorTold,
+    /// What is well only because somebody has edited it meanwhile makes a target Ready.
+    ReadyAsEdited,
+    /// What the inventory has is another's where its own entry is lost.
+    OnlyMarksHave,
+    /// What is found of a lost inventory counts as there, though it is being deleted.
+    FoundStays,
 }
 
 impl Mutant {
@@ -411,7 +422,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 177] = [
+    pub const GUARDS: [Mutant; 182] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -589,6 +600,11 @@ impl Mutant {
         Mutant::FeedbackUnbounded,
         Mutant::FixedFails,
         Mutant::UnlabelledCounts,
+        Mutant::HiddenIsMissing,
+        Mutant::SuccessorTold,
+        Mutant::ReadyAsEdited,
+        Mutant::OnlyMarksHave,
+        Mutant::FoundStays,
     ];
 }
 

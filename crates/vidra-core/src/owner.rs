@@ -81,13 +81,18 @@ pub fn ownership(live: &Value, owner: &Owner) -> Ownership {
     {
         return Ownership::OtherHub(hub.to_owned());
     }
-    if proves(live, &owner.manager, &owner.hash) {
+    if is_proved(live, owner) {
         Ownership::Ours
     } else if !other_owners_of(live, owner).is_empty() {
         Ownership::Shared
     } else {
         Ownership::Foreign
     }
+}
+
+/// Our own Apply entry owns our owner label, whatever else the object says of itself.
+pub fn is_proved(live: &Value, owner: &Owner) -> bool {
+    proves(live, &owner.manager, &owner.hash)
 }
 
 fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {

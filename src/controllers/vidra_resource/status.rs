@@ -82,6 +82,10 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     // the status stays.
     let latest = ctx.hub.catalog.resource(ctx.key);
     let resource = latest.as_deref().unwrap_or(ctx.resource);
+    // Another one, which is reconciled by itself.
+    if resource.metadata.uid != ctx.resource.metadata.uid {
+        return Ok(Verdict::Done(None));
+    }
     let queue_key = ctx.queue_key();
     let told = status_fallback::last_written(ctx.hub, &queue_key, resource.status.as_ref());
     let none = VidraResourceStatus::default();

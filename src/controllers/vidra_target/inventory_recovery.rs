@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use vidra_api::VidraTarget;
 use vidra_core::{
+    directives::ApplyMode,
     mutants::{self, Mutant},
     object::ObjectKey,
     owner::Owner,
@@ -75,6 +76,13 @@ pub(super) async fn recover_inventory(
             found.retain(|key, one| {
                 desired.declares(key) || is_known(one) || mutants::is(Mutant::LaterIsDropped)
             });
+            // What is to be applied once, and was, is not made again for that.
+            let is_done = |key: &ObjectKey| {
+                let once = desired.wants.get(key).filter(|want| want.directives.apply == ApplyMode::Once);
+                let applied = live.get(key).and_then(|live| live.applied);
+                once.is_some_and(|want| applied == Some(want.hash))
+            };
+            found.iter_mut().for_each(|(key, one)| one.going &= !is_done(key));
             if found.is_empty() && chunks.is_empty() {
                 let cluster_uid = ctx.cluster_uid();
                 let (named, entries) = (Vec::new(), Vec::new());
@@ -117,7 +125,7 @@ fn tells_delivery(target: &VidraTarget) -> bool {
 /// Puts what was found beside what is written.
 pub(super) fn with_found(mut held: Inventory, found: &BTreeMap<ObjectKey, Found>) -> Inventory {
     for (key, one) in found {
-        let found = || Held { uid: one.uid.clone(), ..Held::intended(&one.version) };
+        let found = || Held { uid: one.uid.clone(), going: one.going, ..Held::intended(&one.version) };
         held.entry(key.clone()).or_insert_with(found);
     }
     held

@@ -84,6 +84,10 @@ pub(super) async fn publish(
     // The newest: an answer may have been folded since the reconcile began.
     let target = ctx.hub.catalog.target(ctx.key);
     let target = target.as_deref().unwrap_or(ctx.target);
+    // It was made again meanwhile, and is reconciled by itself: what became of its predecessor says nothing of it.
+    if target.metadata.uid != ctx.target.metadata.uid && !mutants::is(Mutant::SuccessorTold) {
+        return Ok(None);
+    }
     let told = status_fallback::last_written(ctx.hub, &queue_key, target.status.as_ref());
     let none = VidraTargetStatus::default();
     let before = told.as_ref().unwrap_or(&none);
@@ -97,9 +101,11 @@ pub(super) async fn publish(
     let tells = ctx.target.spec.health_rules.is_some() || !status.unready.is_empty();
     let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
+    let behind = || session.is_some_and(|session| is_behind(ctx, session, desired));
+    let follows = || ctx.hub.queue.arrivals(&queue_key) > 0;
     let news = match told.as_ref() == Some(&status) && !rules_are_news {
         true => News::Nothing,
-        false => news(before, &status, rules_are_news, || ctx.hub.queue.arrivals(&queue_key) > 0),
+        false => news(before, &status, (rules_are_news, behind), follows),
     };
     let is_due = ctx.hub.take_status_turn(&queue_key, news);
     let waits = !is_due && !matches!(news, News::Nothing | News::Values | News::Rested);
@@ -129,17 +135,25 @@ pub(super) async fn publish(
     Ok(late_in.filter(|left| !left.is_zero()))
 }
 
-/// What there is to tell where it is not all the same. `follows`: another reconcile comes at once.
+/// Some object has drifted, and a reconcile repairs it.
+fn is_behind(ctx: &Context<'_>, session: &Session, desired: &Desired) -> bool {
+    let repairs = ctx.target.spec.drift.policy == DriftPolicy::Correct && !mutants::is(Mutant::ReadyAsEdited);
+    repairs && session.records.has_drifted(&ctx.owner_hash(ctx.key), desired.objects.keys())
+}
+
+/// What there is to tell where it is not all the same. `is_behind`: an object may be well only because it is otherwise than
+/// declared. `follows`: another reconcile comes at once.
 fn news(
     before: &VidraTargetStatus,
     now: &VidraTargetStatus,
-    rules_are_news: bool,
+    (rules_are_news, is_behind): (bool, impl FnOnce() -> bool),
     follows: impl FnOnce() -> bool,
 ) -> News {
     let is_as_told =
         before.feedback_at.is_some() && now.feedback_at.is_none() && before.feedback == now.feedback;
-    // A delivery's end waits for nobody.
-    let is_end = (before.state, &before.revision) != (now.state, &now.revision);
+    // A delivery's end waits for nobody, unless what makes it Ready is undone at once.
+    let is_end = (before.state, &before.revision) != (now.state, &now.revision)
+        && !(now.state == Some(TargetState::Ready) && is_behind());
     match tells_the_same(Some(before), Some(now)) || tells_other_words(before, now) {
         true if !rules_are_news && is_as_told => News::Rested,
         true if !rules_are_news => News::Values,

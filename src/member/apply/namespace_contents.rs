@@ -14,7 +14,12 @@ use vidra_core::{
 use super::{Executor, call::reading};
 use crate::{
     base::error::{CallError, Class},
-    member::{kinds::Kinds, live::Live, metadata_list::Listed, session::Readiness},
+    member::{
+        kinds::Kinds,
+        live::Live,
+        metadata_list::{self, Listed},
+        session::Readiness,
+    },
 };
 
 /// Namespaces that a cluster cannot do without.
@@ -141,7 +146,7 @@ async fn list(
     resource: &ApiResource,
     namespace: Option<&str>,
 ) -> Result<Result<Vec<Listed>, String>, CallError> {
-    match executor.session.list(executor.token, resource, namespace, "").await {
+    match metadata_list::list(executor.session, executor.token, resource, namespace, "").await {
         Ok(all) => Ok(Ok(all)),
         Err(error) if error.is_transient() => Err(error),
         Err(error) => Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),

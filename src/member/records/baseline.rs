@@ -120,6 +120,11 @@ impl Base {
         }
     }
 
+    /// It is not as it was left, as far as is known without a call.
+    pub(super) fn has_drifted(&self) -> bool {
+        matches!(self, Base::Known { drifted: true, .. } | Base::Lost { .. })
+    }
+
     /// What is left alone is otherwise from now on.
     pub(super) fn doubt(&mut self) {
         if !matches!(self, Base::Lost { .. }) {

@@ -13,10 +13,13 @@ use memkube::{Call, Cluster, Fault, Verb};
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, wait_for};
 use tokio::time::Instant;
-use vidra_api::TargetState;
+use vidra_api::{
+    TargetState,
+    condition::{READY, find},
+};
 
 use super::scenario;
-use crate::{config_map, config_map_in, marks, object, says};
+use crate::{config_map, config_map_in, health::GADGET, marks, object, says};
 
 /// How often the hub has applied it, answered or not.
 fn applies(berlin: &Cluster, at: u64, name: &str) -> usize {
@@ -252,5 +255,53 @@ fn what_was_planned_alone_takes_no_field_of_another_namespace_that_joins_meanwhi
         world.ready("shop").await;
         world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
         world.end().await;
+    });
+}
+
+#[test]
+fn what_is_well_only_as_somebody_edited_it_while_another_repair_was_under_way_makes_nothing_ready() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let crd = alice.create(GADGET.crd()).await;
+        let manifest = config_map("settings", "one") + &object(&GADGET.one("one"));
+        world.deliver("shop", &["berlin"], &manifest).await;
+        let (settings, gadget) = (At::config_map(&world.ns, "settings"), GADGET.at(&world, "one"));
+        alice.when(&gadget, "there", |_| true).await;
+        let says_of = |generation: &Value, ready: &str| {
+            let condition = json!({"type": "Ready", "status": ready, "reason": "X", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            json!({"observedGeneration": generation, "conditions": [condition]})
+        };
+        GADGET.set(&world, &alice, "one", says_of(&json!(1), "False")).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.recorded("shop", &["berlin"]).await;
+        let ready = async || {
+            let conditions = world.target("shop", "berlin").await.unwrap().status.unwrap().conditions;
+            find(&conditions, READY).cloned().expect("the condition Ready")
+        };
+        let before = ready().await;
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let mark = berlin.requests().last().map_or(0, |call| call.index + 1);
+        berlin.set_fault(Arc::new(|call: &Call| match call.verb == Verb::Apply && call.name == "settings" {
+            true => Fault::Delay(Duration::from_secs(3)),
+            false => Fault::None,
+        }));
+        alice.merge(&settings, json!({"data": {"key": "evil"}})).await;
+        wait_for("the repair", SOON, async || match applies(&berlin, mark, "settings") {
+            0 => Err("none".into()),
+            _ => Ok(()),
+        })
+        .await;
+        let edited = alice.merge(&gadget, json!({"spec": {"size": 2}})).await;
+        GADGET.set(&world, &alice, "one", says_of(&edited["metadata"]["generation"], "True")).await;
+        alice.when(&gadget, "taken back", |live| live["spec"]["size"] == 1).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let now = ready().await;
+        let turned = (&now.status, &now.last_transition_time);
+        assert_eq!(turned, (&before.status, &before.last_transition_time), "as declared it was never well");
+        berlin.clear_fault();
+        world.end().await;
+        alice.delete(&At::of(&crd)).await;
     });
 }

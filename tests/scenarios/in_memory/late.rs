@@ -19,7 +19,7 @@ use super::{
     leading::{Process, deleted},
     scenario,
 };
-use crate::{apply_modes::annotated, config_map, marks, uid};
+use crate::{apply_modes::annotated, config_map, marks, says, uid};
 
 #[test]
 fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
@@ -351,6 +351,44 @@ fn what_a_watch_tells_late_of_an_object_that_was_made_again_makes_nothing_ready(
         assert_eq!(says, (Some(TargetState::Progressing), first), "it has not started");
         berlin.clear_fault();
         berlin.set_watch_fault(None);
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_became_of_a_target_is_not_told_of_the_one_that_was_made_again_in_its_place() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let at = world.target_at("shop", "berlin");
+        let before = world.hub.live(&at).await;
+        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let untrue: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let found = untrue.clone();
+        hub.set_validating_admission(Some(Arc::new(move |call: &Call, object: &Value| {
+            let (told, has) = (&object["status"]["observedGeneration"], &object["metadata"]["generation"]);
+            if call.resource == "vidratargets" && told.as_i64() > has.as_i64() {
+                found.lock().push(object.clone());
+            }
+            Ok(())
+        })));
+        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        berlin.set_fault(Arc::new(|call: &Call| match (call.verb, call.name.as_str()) {
+            (Verb::Apply, "settings") => Fault::Late(Duration::from_secs(5)),
+            _ => Fault::None,
+        }));
+        // The target of the second generation is made again while the answer to its apply is on its way.
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        alice.when(&settings, "delivered", says("two")).await;
+        world.hub.delete(&at).await;
+        world.hub.when(&at, "made again", |now| uid(now) != uid(&before)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        berlin.clear_fault();
+        assert_eq!(*untrue.lock(), [] as [Value; 0], "a status of a generation that it never had");
+        world.ready("shop").await;
         world.end().await;
     });
 }

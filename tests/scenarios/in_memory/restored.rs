@@ -83,6 +83,35 @@ fn restored(quick: bool) {
     });
 }
 
+/// The backup has no marks of the one that keeps it now: that the inventory has the object is enough.
+#[test]
+fn a_resource_that_only_the_backup_of_a_member_knows_keeps_nothing_from_one_that_came_after_the_backup() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        world.deliver("bank", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("bank").await;
+        let backup = memory(&world, "berlin").backup();
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let before = alice.live(&settings).await;
+        world.remove("bank").await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+        alice.when(&settings, "changed", says("two")).await;
+        world.ready("shop").await;
+
+        let frozen = world.freeze("berlin");
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        memory(&world, "berlin").restore(&backup);
+        drop(frozen);
+        let live = alice.when(&settings, "changed again", says("two")).await;
+        assert_eq!(uid(&live), uid(&before), "it stayed the same object");
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_resource_that_only_the_backup_of_a_member_knows_keeps_no_other_from_changing_what_both_applied() {
     scenario(async |world| {

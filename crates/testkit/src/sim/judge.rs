@@ -59,7 +59,7 @@ pub struct Judge {
     let_go_by: BTreeMap<String, Arc<str>>,
     /// Uids of objects without the hub's label of which no inventory tells since a person has taken it away.
     untraceable: BTreeSet<String>,
-    /// Uids of what lost first the hub's entries and then the inventory that knew it.
+    /// Uids of what lost the hub's entries, and then the inventory that knew it, or before one could be written.
     unprovable: BTreeSet<String>,
     /// Which uid a life of the hub has read last at a path of a member, and when.
     read: BTreeMap<ReadBy, (String, Instant)>,
@@ -87,8 +87,10 @@ pub struct Judge {
     /// Revisions that targets have named, by resource.
     named: BTreeSet<(String, String)>,
     deliveries: rest::Deliveries,
-    /// Which life has made an object, by its uid: it knows it before an inventory does.
-    made: BTreeMap<String, Arc<str>>,
+    /// Which life has made an object, and when, by its uid: it knows it before an inventory does.
+    made: BTreeMap<String, (Arc<str>, Instant)>,
+    /// When the hub last wrote an inventory of a target.
+    written: BTreeMap<String, Instant>,
     /// Uids of what another hub has made: it takes nothing over, so this is all that it has.
     made_beside: BTreeSet<String>,
     /// What was applied from later declarations than the hub has, since its store was put back: what it was applied as, by place
@@ -98,6 +100,8 @@ pub struct Judge {
     put_back: Option<Instant>,
     /// The hub goes by what it knew before that.
     unaware: bool,
+    /// Targets that were not there any more, for which it has written inventories then.
+    written_behind: BTreeSet<String>,
     /// What people have approved: VidraResource and word.
     words: BTreeSet<(String, String)>,
     /// Members in which a group does not answer, since when.
@@ -218,9 +222,24 @@ impl Judge {
             return owners.all(|owner| self.returned.contains(&(key.clone(), owner)));
         }
         let works = |life: &Arc<str>| self.last.as_ref().is_some_and(|(last, _)| last == life);
-        let ended = self.made.get(uid(live)).is_some_and(|life| !works(life));
+        let ended = self.made.get(uid(live)).is_some_and(|(life, _)| !works(life));
         let is_unrecorded = ended && !self.index.was_recorded(uid(live));
         !is_applied(live) && (is_unrecorded || self.unprovable.contains(uid(live)))
+    }
+
+    /// Somebody has taken the hub's entries off what it has made, and could write down nowhere yet: since before it was made
+    /// faults are at the hub's cluster, and no inventory of those that applied it was written since. Nothing proves it now.
+    fn note_stripped(&mut self, cluster: &str, changed: &Changed, now: Instant) {
+        let (Some(old), Some(new)) = (changed.before(), changed.after()) else { return };
+        let Some((_, made)) = self.made.get(uid(&new)) else { return };
+        let mut owners = appliers(&old).into_iter().filter_map(|manager| owner_of(&manager)).peekable();
+        let is_stripped = owners.peek().is_some() && !is_applied(&new);
+        let clouded = self.clouds.since(HUB, now).is_some_and(|since| since <= *made);
+        let is_written =
+            |owner: String| self.written.get(&target_name(&owner, cluster)).is_some_and(|at| at >= made);
+        if is_stripped && clouded && !self.index.was_recorded(uid(&new)) && !owners.any(is_written) {
+            self.unprovable.insert(uid(&new).to_owned());
+        }
     }
 
     /// A member, or the hub (`None`), was put back: marks of those that do not know the object are what has come back.
@@ -335,6 +354,7 @@ impl Judge {
             self.note_lost(changed, now);
             if !ours {
                 self.note_unseen(&call.cluster, changed);
+                self.note_stripped(&call.cluster, changed, now);
                 self.note_words(changed);
                 self.note_confirmed(changed);
             }

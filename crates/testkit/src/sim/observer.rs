@@ -473,6 +473,11 @@ impl Observer {
         self.state.lock().judge.excuse_unknown(member, Instant::now());
     }
 
+    /// Is a target's inventory from a process that did not know yet that its store was put back, and nobody's?
+    pub fn is_written_behind(&self, target: &str) -> bool {
+        self.state.lock().judge.is_written_behind(target)
+    }
+
     /// Notes targets that have said Ready for so long though they are not.
     pub fn judge_claims(&self, most: Duration) {
         let mut state = self.state.lock();

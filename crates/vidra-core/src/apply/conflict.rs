@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     fields::{self, Path},
+    mutants::{self, Mutant},
     owner::{Ownership, other_owners_of, others_holding, ownership},
     plan::Why,
 };
@@ -172,12 +173,17 @@ fn is_rival(
 /// counts for nothing, or whoever is old could take what others hold.
 fn rank(input: &ApplyInput<'_>, live: &Value, manager: &str) -> Rank {
     let has_applied = || ownership(live, input.owner) == Ownership::Ours;
+    // A restore of the member may have taken its entry off; the inventory has the object all the same.
+    let has_had = || {
+        has_applied()
+            || input.facts.is_in_inventory(&uid_of(live).into()) && !mutants::is(Mutant::OnlyMarksHave)
+    };
     // It is of this hub, and the hub knows no target of that name there.
     let is_nobodys = || input.owner.is_of_hub(manager) && !input.facts.is_owner(manager);
     match input.facts.other(manager) {
         // As a restore of the member brings it back, or anybody writes it: the hub has no target of that name there. One
         // that this one joins may be a VidraResource that is yet to be applied to the hub again.
-        Other::Unknown if has_applied() && is_nobodys() => Rank::Later,
+        Other::Unknown if is_nobodys() && has_had() => Rank::Later,
         Other::Unknown => Rank::Apart,
         Other::Yields => Rank::Later,
         Other::Differs { is_near: true, is_older: false, .. } if has_applied() => Rank::Later,

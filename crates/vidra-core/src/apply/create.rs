@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     directives::ApplyMode,
-    owner::{Ownership, ownership},
+    mutants::{self, Mutant},
+    owner::{Ownership, is_proved, ownership},
     plan::Why,
     uid::Uid,
 };
@@ -84,6 +85,14 @@ fn leave<E>(state: &mut ApplyState<'_, E>) -> Step<E> {
         true => {
             let uid = Uid::from(uid_of(live));
             end(state, End::Applied { uid, corrected: false }).after(Note::Ingest)
+        }
+        // Ours, and without the label: one that no watch of this process has shown is told like one that it saw lose it.
+        false
+            if is_proved(live, owner)
+                && !is_visible(live, owner)
+                && !mutants::is(Mutant::HiddenIsMissing) =>
+        {
+            end(state, End::Present).after(Note::Hidden)
         }
         false => end(state, End::Present).after(Note::Present),
     }

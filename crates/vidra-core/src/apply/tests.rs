@@ -382,7 +382,7 @@ fn what_is_wanted_only_where_there_is_none_is_never_changed() {
                 "ours that no watch shows",
                 create(),
                 vec![there(hidden(world.ours("u2")))],
-                &["read", "Present; end Present"],
+                &["read", "Hidden; end Present"],
             ),
             ("a foreign one", create(), vec![there(world.foreign("u2"))], &["read", "Present; end Present"]),
             ("one that goes", create(), vec![there(going(world.foreign("u2")))], &["read", "end InTheWay"]),

@@ -63,7 +63,7 @@ impl Judge {
             }
         };
         self.last.iter_mut().for_each(|(last, _)| of_it(last));
-        self.made.values_mut().for_each(of_it);
+        self.made.values_mut().for_each(|(life, _)| of_it(life));
         // What it has read counts for those of its writes that land later.
         let read = std::mem::take(&mut self.read).into_iter();
         self.read = read
@@ -79,6 +79,24 @@ impl Judge {
     /// Goes the hub by what it knew before its store was put back?
     pub fn is_unaware(&self) -> bool {
         self.unaware
+    }
+
+    /// A process of the hub has written an inventory of a target, or taken it away.
+    pub(super) fn note_written_behind(&mut self, target: &str, is_gone: bool) {
+        if is_gone {
+            self.written_behind.remove(target);
+        } else if self.unaware && !self.index.targets.contains_key(target) {
+            self.written_behind.insert(target.to_owned());
+        }
+    }
+
+    /// Has a process that did not know yet that its store was put back written an inventory for this target, where neither that
+    /// nor its VidraResource is there?
+    pub fn is_written_behind(&self, target: &str) -> bool {
+        let resource = target.rsplit_once('.').map(|(resource, _)| resource);
+        self.written_behind.contains(target)
+            && !self.index.targets.contains_key(target)
+            && resource.is_some_and(|name| self.index.declared.said(name).is_none())
     }
 
     /// Does the hub go by statuses that were put back, and that it has not looked at yet?

@@ -31,13 +31,13 @@ impl Judge {
         self.judge_behind(call, &key);
         let (old, new) = (changed.before(), changed.after());
         if let (None, Some(new)) = (&old, &new) {
-            self.made.insert(uid(new).to_owned(), call.user.clone());
+            self.made.insert(uid(new).to_owned(), (call.user.clone(), now));
         }
         let Some(old) = old else { return };
         self.judge_whose(call, &key, &old, OTHER_ID, now);
         let ends = |object: &Arc<Value>| !object["metadata"]["deletionTimestamp"].is_null();
         let stays = new.as_ref().filter(|new| !ends(new) || ends(&old));
-        let made = self.made.get(uid(&old)).is_some_and(|life| *life == call.user);
+        let made = self.made.get(uid(&old)).is_some_and(|(life, _)| *life == call.user);
         let proof = is_applied(&old) || self.index.holds_uid(uid(&old)) || made;
         let foreign = self.foreign.contains(uid(&old));
         let Some(new) = stays else {

@@ -14,7 +14,7 @@ use vidra_api::{
     names::{HubId, OwnerHash, target_name},
 };
 
-use super::{Judge, appliers, deeds::content, labelled, owner_of, uid};
+use super::{Judge, appliers, deeds::content, labelled, owner_of, told::is_ending, uid};
 use crate::sim::{
     declared::{Past, since},
     doc::Doc,
@@ -99,7 +99,9 @@ impl Judge {
             return;
         }
         let name = named(&changed.namespace, &changed.name);
-        if changed.after().is_none() {
+        if changed.after().is_some() {
+            self.written_behind.remove(&name);
+        } else {
             // The next one of its name counts its generations from the first on.
             self.seen.retain(|(_, target), _| *target != name);
         }
@@ -129,6 +131,15 @@ impl Judge {
         let inventory = named(&changed.namespace, &changed.name);
         let Some((name, _)) = inventory.rsplit_once('.') else { return };
         let is_gone = changed.after().is_none();
+        if ours {
+            self.note_written_behind(name, is_gone);
+        }
+        if ours && !is_gone {
+            self.written.insert(name.to_owned(), now);
+            // A write may have been under way.
+            let index = &self.index;
+            self.unprovable.retain(|uid| !index.holds_uid(uid));
+        }
         if is_gone && !ours {
             self.losses.insert(name.to_owned());
         }
@@ -141,8 +152,11 @@ impl Judge {
         let is_seen = |key: &Key| {
             index.live(key).is_some_and(|live| labelled(&live) && appliers(&live).contains(&manager))
         };
+        // Nobody knows any more who had deleted what is on its way out.
+        let is_going = |key: &Key| index.live(key).is_some_and(|live| is_ending(&live));
         let is_lost = |key: &Key, of: &str| {
-            key[0] == *cluster && of == resource && !index.knows_uid_of(name, key) && !is_seen(key)
+            let is_unknown = !index.knows_uid_of(name, key) && !is_seen(key);
+            key[0] == *cluster && of == resource && (is_unknown || is_going(key))
         };
         self.deliveries.forget(is_lost, now);
         let without = index.all_live().filter(|(key, live)| key[0] == *cluster && !labelled(live));
@@ -251,6 +265,10 @@ impl Judge {
     pub(super) fn note_seen(&mut self, call: &Call, changed: &Changed) {
         let told = changed.after().and_then(|new| new["status"]["observedGeneration"].as_i64());
         if let Some(told) = told.filter(|_| changed.plural == "vidratargets") {
+            let has = changed.after().and_then(|new| new["metadata"]["generation"].as_i64());
+            if has.is_some_and(|has| told > has) && !self.unaware {
+                self.breaches.push(format!("{call}: tells of generation {told}, which the object never had"));
+            }
             self.seen.insert((call.user.clone(), named(&changed.namespace, &changed.name)), told);
         }
     }
@@ -357,6 +375,15 @@ impl Judge {
         })
     }
 
+    /// Was it ever applied as this? A restore brings nothing back that was not.
+    fn was_ever_applied(&self, resource: &str, key: &Key, doc: &Doc) -> bool {
+        let past = self.deliveries.0.get(&(key.clone(), resource.to_owned()));
+        past.into_iter().flatten().any(|(_, what)| match what {
+            Delivered::These(bodies) => bodies.contains(&doc.body),
+            Delivered::Nothing | Delivered::Unknown => false,
+        })
+    }
+
     /// What targets tell, when nothing more happens, that is not so, and what is so and not told.
     pub fn misreports(&self, now: Instant) -> Vec<String> {
         let present = self.index.targets.iter().filter(|(_, target)| target.present);
@@ -433,7 +460,8 @@ impl Judge {
         let is_proved = |live: Arc<Value>| is_marked(&live, resource) && owns_its_label(&live, resource);
         self.is_of_lost_kind(target, key)
             || self.waits_for_a_kind(resource, key, doc, now)
-                && !self.may_have_been_applied(resource, key, doc)
+                && !(self.may_have_been_applied(resource, key, doc)
+                    && self.was_ever_applied(resource, key, doc))
                 && self.index.live(key).is_some_and(is_proved)
     }
 

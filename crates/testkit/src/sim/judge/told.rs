@@ -299,17 +299,26 @@ impl Judge {
         })
     }
 
-    /// A backup of the member has brought back on it what one of another namespace had applied that had left it, and has a
-    /// target there: who shares an object is known from its entries. The target names that one.
+    /// A backup has brought back on it what one had applied that had left it. The target names that one, which is of another
+    /// namespace and has a target there: who shares an object is known from its entries. Or the object is nobody's.
     fn is_marked_again(&self, target: &Target, key: &Key, then: Instant) -> bool {
-        let owners = self.returned.iter().filter(|(of, _)| of == key).map(|(_, owner)| owner);
-        let mut apart = owners.filter(|owner| !is_near(owner, &target.resource));
-        apart.any(|owner| {
+        let mut owners = self.returned.iter().filter(|(of, _)| of == key).map(|(_, owner)| owner);
+        owners.any(|owner| {
             let manager = super::manager(owner);
+            let counts = match self.index.targets.contains_key(&target_name(owner, &key[0])) {
+                true => !is_near(owner, &target.resource),
+                false => self.is_back_for_nobody(key),
+            };
             target.message.contains(&format!("otherwise by {manager}:"))
-                && self.index.targets.contains_key(&target_name(owner, &key[0]))
+                && counts
                 && self.index.was_ever(key, then, |live| appliers(live).contains(&manager))
         })
+    }
+
+    /// What had been removed is there again, in no inventory: it may be of one that is yet to be applied to the hub again.
+    fn is_back_for_nobody(&self, key: &Key) -> bool {
+        let live = self.index.live(key);
+        live.is_some_and(|live| !self.index.holds_uid(uid(&live)) && self.is_of_nobody(key, &live))
     }
 
     /// Is the Namespace of one of these missing, or being deleted?
@@ -469,7 +478,7 @@ impl Judge {
             };
             let is_told = |name: &String| match self.index.targets.get(name) {
                 Some(target) => tells(name, target),
-                None => rests(name),
+                None => rests(name) || self.is_written_behind(name),
             };
             !holders.iter().any(is_told)
         });
@@ -531,7 +540,7 @@ fn backs_off(target: &Target, now: Instant) -> bool {
 }
 
 /// Is it being deleted?
-fn is_ending(object: &Value) -> bool {
+pub(super) fn is_ending(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 

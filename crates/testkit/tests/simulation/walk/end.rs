@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::sim::{
     observer::Seen,
     state::{State, differences},
-    world::{TARGET_NAMESPACE, member_path, path_named},
+    world::{TARGET_NAMESPACE, member_path, named, path_named},
 };
 use tokio::time::{Instant, sleep};
 use vidra_api::{labels::APPROVE_REMOVAL, names::target_name};
@@ -107,6 +107,23 @@ impl Walk {
                     let word = json!({"metadata": {"annotations": {APPROVE_REMOVAL: "orphan"}}});
                     self.world.try_patch("hub", &path, word).await;
                 }
+            }
+        }
+    }
+
+    /// What the hub delivered before it noticed that its store was put back, for whom nobody knows now: people take the inventory
+    /// away, and then what it had.
+    async fn drop_what_was_written_behind(&self) {
+        for inventory in self.world.clusters.hub.objects(vidra_api::GROUP, "vidrainventories") {
+            let text = |field: &str| inventory["metadata"][field].as_str().unwrap_or_default();
+            let name = named(text("namespace"), text("name"));
+            let Some((target, _)) = name.rsplit_once('.') else { continue };
+            if self.world.observer.is_written_behind(target) {
+                let member = target.rsplit_once('.').map_or("", |(_, member)| member);
+                self.world.observer.excuse_unknown(member);
+                let path = path_named("vidrainventories", &name);
+                self.world.try_patch("hub", &path, json!({"metadata": {"finalizers": null}})).await;
+                self.world.try_delete("hub", &path).await;
             }
         }
     }
@@ -286,6 +303,7 @@ impl Walk {
                 return Err(format!("not mended after {MENDS_WITHIN:?}:\n{}", differs.join("\n")));
             }
             self.come_back().await;
+            self.drop_what_was_written_behind().await;
             // The hub finds again what it can prove.
             self.clear_the_way(began.elapsed() > FINDS_WITHIN).await;
             self.describe_members().await;

@@ -67,6 +67,21 @@ fn fields_of_another_vidra_resource_are_its_own_unless_it_yields() {
     }
 }
 
+/// Nothing on the object says that it was ever applied: a restore of the member has taken that off.
+#[test]
+fn fields_of_a_resource_that_is_gone_are_free_for_whoever_applied_the_object_or_has_it_in_the_inventory() {
+    let mut world = world();
+    let theirs = world.live("u1", &[(OTHER, &["a"])]);
+    world.known.others.insert(OTHER.to_owned(), Other::Unknown);
+    let mut would = theirs.clone();
+    would["data"]["a"] = "2".into();
+    for (is_in_inventory, then) in [(true, "apply to u1 at 5 forced"), (false, SHARED)] {
+        world.known.is_in_inventory = is_in_inventory;
+        let said = contest(&world, theirs.clone(), vec![Answer::DryRun(would.clone())]);
+        assert_eq!(said, ["dry run to u1 at 5 forced", then], "{is_in_inventory}");
+    }
+}
+
 #[test]
 fn one_that_was_there_first_counts_whoever_holds_the_fields_now() {
     let base = world();
