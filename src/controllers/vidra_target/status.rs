@@ -103,10 +103,7 @@ pub(super) async fn publish(
     let rules_are_news = own.is_some() && own != status.health_rules;
     let behind = || session.is_some_and(|session| is_behind(ctx, session, desired));
     let follows = || ctx.hub.queue.arrivals(&queue_key) > 0;
-    let news = match told.as_ref() == Some(&status) && !rules_are_news {
-        true => News::Nothing,
-        false => news(before, &status, (rules_are_news, behind), follows),
-    };
+    let news = news(told.as_ref(), &status, (rules_are_news, behind), follows);
     let is_due = ctx.hub.take_status_turn(&queue_key, news);
     let waits = !is_due && !matches!(news, News::Nothing | News::Values | News::Rested);
     ctx.hub.state.lock().change_target(ctx.key, |state| {
@@ -141,14 +138,19 @@ fn is_behind(ctx: &Context<'_>, session: &Session, desired: &Desired) -> bool {
     repairs && session.records.has_drifted(&ctx.owner_hash(ctx.key), desired.objects.keys())
 }
 
-/// What there is to tell where it is not all the same. `is_behind`: an object may be well only because it is otherwise than
+/// What there is to tell, beside what was `told`. `is_behind`: an object may be well only because it is otherwise than
 /// declared. `follows`: another reconcile comes at once.
 fn news(
-    before: &VidraTargetStatus,
+    told: Option<&VidraTargetStatus>,
     now: &VidraTargetStatus,
     (rules_are_news, is_behind): (bool, impl FnOnce() -> bool),
     follows: impl FnOnce() -> bool,
 ) -> News {
+    if told == Some(now) && !rules_are_news {
+        return News::Nothing;
+    }
+    let none = VidraTargetStatus::default();
+    let before = told.unwrap_or(&none);
     let is_as_told =
         before.feedback_at.is_some() && now.feedback_at.is_none() && before.feedback == now.feedback;
     // A delivery's end waits for nobody, unless what makes it Ready is undone at once.
