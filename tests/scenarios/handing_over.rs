@@ -410,8 +410,7 @@ fn who_is_older_and_of_another_namespace_takes_no_field_of_what_both_apply() {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         // Of two that were made in one second the name counts.
-        let other = format!("a-{}", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let other = world.namespace_beside().await;
         let deliver = async |manifest: String| world.deliver_from(&other, "older", &manifest).await;
         let theirs = |value: &str| object(&config_map_in(&world.ns, "settings", value));
         deliver(config_map("own", "one")).await;
@@ -428,9 +427,7 @@ fn who_is_older_and_of_another_namespace_takes_no_field_of_what_both_apply() {
         let now = alice.live(&settings).await;
         assert_eq!((uid(&now), &now["data"]), (uid(&shared), &shared["data"]));
         world.ready("shop").await;
-        let older = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "older");
-        world.hub.delete(&older).await;
-        world.hub.gone(&older).await;
+        world.remove_from(&other, "older").await;
         world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
         world.end().await;
     });
@@ -442,8 +439,7 @@ fn who_lost_its_label_keeps_what_it_holds_from_another_namespace() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        let other = format!("a-{}", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let other = world.namespace_beside().await;
         let mut both = config_map_in(&world.ns, "settings", "one");
         both["data"]["more"] = "theirs".into();
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
@@ -467,9 +463,7 @@ fn who_lost_its_label_keeps_what_it_holds_from_another_namespace() {
         world.target_is("shop", "berlin", TargetState::Failed, "SharedObjectConflict").await;
         let now = alice.live(&settings).await;
         assert_eq!((uid(&now), &now["data"]), (uid(&shared), &shared["data"]));
-        let bank = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "bank");
-        world.hub.delete(&bank).await;
-        world.hub.gone(&bank).await;
+        world.remove_from(&other, "bank").await;
         alice
             .when(&settings, "the one that is left has its way", |live| live["data"]["more"] == "mine")
             .await;

@@ -8,7 +8,7 @@ use testkit::world::At;
 use tokio::time::{Instant, sleep};
 use vidra_api::{DriftState, MemberTargets, TargetState, VidraTargetStatus};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{
     config_map, config_map_in, events,
     limits::{take, wide},
@@ -122,7 +122,7 @@ fn targets_that_become_ready_or_unknown_at_once_are_one_event_each_and_one_that_
         assert_eq!(events(&world, "TargetReady").await, ["3 targets are as declared: austin, berlin, tokyo"]);
 
         // The hub's API takes no Events for a while.
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         hub.set_fault(Arc::new(|call: &Call| match call.resource == "events" && call.verb == Verb::Create {
             true => Fault::Status(403, "Forbidden"),
             false => Fault::None,
@@ -331,9 +331,7 @@ fn who_was_refused_an_object_for_a_resource_of_another_namespace_has_it_soon_aft
         scenario(async |world| {
             world.register(&["berlin"]).await;
             let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-            let other = format!("a-{}", world.ns);
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}});
-            world.hub.create(namespace).await;
+            let other = world.namespace_beside().await;
             let settings = |value: &str| object(&config_map_in(&world.ns, "settings", value));
             let own = object(&config_map_in(&world.ns, "own", "one"));
             world.deliver_from(&other, "first", &(settings("one") + &own)).await;

@@ -15,11 +15,11 @@ use testkit::world::{At, Mark, SOON, World, wait_for};
 use tokio::time::{Instant, advance, sleep, sleep_until};
 use vidra_api::{TargetState, find};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, says};
 
 fn berlin(world: &World) -> Cluster {
-    world.bed().memory("berlin").expect("this bed is in memory")
+    memory(world, "berlin")
 }
 
 fn is_probe(call: &Call) -> bool {

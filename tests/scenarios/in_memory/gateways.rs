@@ -9,7 +9,7 @@ use testkit::world::{Access, At, Who, World};
 use tokio::time::Instant;
 use vidra_api::TargetState;
 
-use super::{scenario, started::with_namespace};
+use super::{memory, scenario, started::with_namespace};
 use crate::{
     config_map, config_map_in,
     health::{GADGET, in_wave},
@@ -23,7 +23,7 @@ fn a_gateways_page_is_no_contact_with_the_member_whatever_its_code() {
     for code in CODES {
         scenario(async |world| {
             world.register(&["berlin"]).await;
-            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            let berlin = memory(&world, "berlin");
             berlin.set_fault(Arc::new(move |_: &Call| Fault::Html(code)));
             world.member_says("berlin", "Reachable", "False").await;
             berlin.clear_fault();
@@ -44,7 +44,7 @@ fn a_gateways_page_in_place_of_a_write_or_a_read_says_nothing_of_the_object_what
             let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
             world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
             world.ready("shop").await;
-            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            let berlin = memory(&world, "berlin");
             let page = |verb: Verb| {
                 let answer = answer.clone();
                 Arc::new(move |call: &Call| {
@@ -106,7 +106,7 @@ fn a_gateways_json_in_place_of_a_list_or_a_discovery_makes_nothing_empty() {
             let theirs =
                 alice.create(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata})).await;
 
-            let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+            let berlin = memory(&world, "berlin");
             berlin.set_fault(Arc::new(move |call: &Call| {
                 let is_hubs = &*call.user == Who::VidraHub.name();
                 if is_hubs && is_hidden(call) { Fault::Json(200) } else { Fault::None }
@@ -136,7 +136,7 @@ async fn with_crd_answered(world: &World, alice: &Access, answer: Fault) -> Valu
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"] =
         json!({"observedGeneration": {"type": "integer"}});
     let crd = alice.create(crd).await;
-    let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+    let berlin = memory(world, "berlin");
     berlin.set_fault(Arc::new(move |call: &Call| {
         let is_hubs = &*call.user == Who::VidraHub.name() && call.verb == Verb::Get;
         match is_hubs && call.resource == "customresourcedefinitions" {
@@ -173,7 +173,7 @@ fn an_answer_of_something_else_in_place_of_a_crd_opens_no_wave_and_is_not_rememb
             let late = At::config_map(&world.ns, "late");
             let message = world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
             assert!(message.contains("what its CRD declares yet"), "{answer:?}: {message}");
-            world.bed().memory("berlin").expect("this bed is in memory").clear_fault();
+            memory(&world, "berlin").clear_fault();
             world.reconcile_now("shop", "1").await;
             let awaits = |status: &vidra_api::VidraTargetStatus| {
                 status.message.as_ref().is_some_and(|message| message.contains("and it has none yet"))

@@ -18,7 +18,7 @@ use vidra_api::{
     condition::{READY, find},
 };
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, config_map_in, health::GADGET, marks, object, says};
 
 /// How often the hub has applied it, answered or not.
@@ -38,7 +38,7 @@ fn a_repair_that_is_not_answered_holds_up_no_other_of_its_target() {
         world.recorded("shop", &["berlin"]).await;
         let alice = world.alice("berlin").await;
         let at = names.map(|name| At::config_map(&world.ns, name));
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let hook = |call: &Call| match call.verb == Verb::Apply && call.name == "first" {
             true => Fault::Hang,
             false => Fault::None,
@@ -80,7 +80,7 @@ fn a_status_and_an_inventory_that_are_not_answered_hold_up_no_repair() {
         let [first, second] = ["first", "second"].map(|name| At::config_map(&world.ns, name));
         let edit = json!({"data": {"key": "evil"}});
         for resource in ["vidratargets", "vidrainventories"] {
-            let hub = world.bed().memory("hub").expect("this bed is in memory");
+            let hub = memory(&world, "hub");
             let writes = move |call: &Call| call.resource == resource && call.verb == Verb::Update;
             let hook = move |call: &Call| if writes(call) { Fault::Hang } else { Fault::None };
             let mark = hub.requests().last().map_or(0, |call| call.index + 1);
@@ -119,7 +119,7 @@ fn an_ignored_field_that_is_edited_while_others_are_taken_back_by_force_keeps_th
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
         let (alice, at) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let hook = |call: &Call| match call.verb == Verb::Apply && call.name == "settings" {
             true => Fault::Delay(Duration::from_secs(1)),
             false => Fault::None,
@@ -150,8 +150,7 @@ fn who_lost_its_entry_takes_no_field_of_another_namespace_that_has_its_own_back_
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        let other = format!("a-{}", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let other = world.namespace_beside().await;
         let deliver = async |manifest: String| world.deliver_from(&other, "bank", &manifest).await;
         let theirs = |value: &str| object(&config_map_in(&world.ns, "settings", value));
         let entries = |live: &Value| marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count();
@@ -169,7 +168,7 @@ fn who_lost_its_entry_takes_no_field_of_another_namespace_that_has_its_own_back_
         world.hub.merge(&world.resource_at("shop"), suspend(true)).await;
         let rests = |status: &vidra_api::VidraTargetStatus| status.state == Some(TargetState::Suspended);
         world.target_when("shop", "berlin", "suspended", rests).await;
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let looks = Arc::new(AtomicUsize::new(0));
         let counted = looks.clone();
         let slow = move |call: &Call| {
@@ -198,9 +197,7 @@ fn who_lost_its_entry_takes_no_field_of_another_namespace_that_has_its_own_back_
         // Who agrees is an owner again.
         deliver(theirs("one")).await;
         alice.when(&settings, "applied by both again", |live| entries(live) == 2).await;
-        let bank = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "bank");
-        world.hub.delete(&bank).await;
-        world.hub.gone(&bank).await;
+        world.remove_from(&other, "bank").await;
         world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
         world.end().await;
     });
@@ -211,14 +208,13 @@ fn what_was_planned_alone_takes_no_field_of_another_namespace_that_joins_meanwhi
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        let other = format!("a-{}", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})).await;
+        let other = world.namespace_beside().await;
         let entries = |live: &Value| marks(live).iter().filter(|mark| mark.starts_with("vidra/")).count();
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
 
         // The bank's first apply arrives late; the shop's next one, which is planned before that, later still.
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let mark = berlin.requests().last().map_or(0, |call| call.index + 1);
         let late = [("/bank", 2), ("/shop", 5)].map(|(who, time)| (who, time, AtomicUsize::new(0)));
         let slow = move |call: &Call| {
@@ -248,9 +244,7 @@ fn what_was_planned_alone_takes_no_field_of_another_namespace_that_joins_meanwhi
         assert!(says("one")(&now) && entries(&now) == 2, "{now}");
         berlin.clear_fault();
 
-        let bank = At::new("vidra.dev/v1alpha1", "VidraResource", &other, "bank");
-        world.hub.delete(&bank).await;
-        world.hub.gone(&bank).await;
+        world.remove_from(&other, "bank").await;
         alice.when(&settings, "as the one that is left says", says("two")).await;
         world.ready("shop").await;
         world.hub.delete(&At::new("v1", "Namespace", "", &other)).await;
@@ -281,7 +275,7 @@ fn what_is_well_only_as_somebody_edited_it_while_another_repair_was_under_way_ma
             find(&conditions, READY).cloned().expect("the condition Ready")
         };
         let before = ready().await;
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let mark = berlin.requests().last().map_or(0, |call| call.index + 1);
         berlin.set_fault(Arc::new(|call: &Call| match call.verb == Verb::Apply && call.name == "settings" {
             true => Fault::Delay(Duration::from_secs(3)),

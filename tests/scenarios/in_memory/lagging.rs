@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, World, wait_for};
 use vidra_api::DriftState;
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{
     config_map, gadgets,
     handing_over::{is_the_seconds, to_move},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 fn hub(world: &World) -> Cluster {
-    world.bed().memory("hub").expect("this bed is in memory")
+    memory(world, "hub")
 }
 
 /// Watches of the hub go on where they stood, for a while only as far as this lets them.
@@ -255,7 +255,7 @@ fn what_is_of_a_kind_that_went_while_no_watch_told_keeps_no_resource_from_leavin
             "gadgets" | "customresourcedefinitions" => WatchFault::Silence,
             _ => WatchFault::None,
         };
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         berlin.set_watch_fault(Some(Arc::new(silent)));
         berlin.cut_watches();
         let crd = At::of(&gadgets(&group));

@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use vidra_api::{ChangeKind, TargetState, VidraTargetStatus};
 
 use super::{
+    called, first_meets,
     leading::{Process, deleted},
-    scenario,
+    memory, scenario,
 };
 use crate::{apply_modes::annotated, config_map, marks, says, uid};
 
@@ -28,7 +29,7 @@ fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let writes = |call: &Call| call.resource == "vidratargets" && call.subresource == "status";
         let hook = move |call: &Call| match call.verb == Verb::Update && writes(call) {
             true => Fault::Late(Duration::from_secs(5)),
@@ -58,20 +59,11 @@ fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
 fn what_a_call_that_was_not_answered_makes_later_is_removed_all_the_same() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let (berlin, first) = (world.bed().memory("berlin").expect("in memory"), AtomicBool::new(true));
-        let makes = |call: &Call| call.verb == Verb::Apply && call.name == "late";
-        berlin.set_fault(Arc::new(move |call: &Call| match makes(call) {
-            true if first.swap(false, Ordering::Relaxed) => Fault::DropLandsLater(Duration::from_secs(7)),
-            // No other call makes it.
-            true => Fault::DropBefore,
-            false => Fault::None,
-        }));
+        let (berlin, makes) =
+            (memory(&world, "berlin"), |call: &Call| call.verb == Verb::Apply && call.name == "late");
+        first_meets(&berlin, Fault::DropLandsLater(Duration::from_secs(7)), makes);
         world.deliver("shop", &["berlin"], &config_map("late", "one")).await;
-        wait_for("the call", SOON, async || match berlin.requests().iter().any(makes) {
-            true => Ok(()),
-            false => Err("none".into()),
-        })
-        .await;
+        called(&berlin, makes).await;
         world.hub.delete(&world.resource_at("shop")).await;
         world.removed("shop").await;
         tokio::time::sleep(Duration::from_secs(120)).await;
@@ -90,7 +82,7 @@ fn a_status_keeps_its_distance_from_one_that_took_long_to_be_written() {
         world.deliver_with("shop", &config_map("settings", "one"), spec).await;
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let is_status = |call: &Call| {
             call.verb == Verb::Update && call.resource == "vidratargets" && call.subresource == "status"
         };
@@ -137,7 +129,7 @@ fn what_a_call_that_was_not_answered_makes_again_when_another_try_was_removed_is
     const LANDS: Duration = Duration::from_secs(30);
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let (berlin, first) = (world.bed().memory("berlin").expect("in memory"), AtomicBool::new(true));
+        let (berlin, first) = (memory(&world, "berlin"), AtomicBool::new(true));
         berlin.set_fault(Arc::new(move |call: &Call| {
             let makes = call.verb == Verb::Apply && call.name == "late";
             match makes && first.swap(false, Ordering::Relaxed) {
@@ -167,7 +159,7 @@ async fn lands_after_its_process(mut world: World, end: impl AsyncFnOnce(Process
     world.ready("shop").await;
     world.stop_hub().await;
     let first = Process::start(&world, "first").await;
-    let berlin = world.bed().memory("berlin").expect("in memory");
+    let berlin = memory(&world, "berlin");
     let makes = |call: &Call| call.verb == Verb::Apply && call.name == "late";
     berlin.set_fault(Arc::new(move |call: &Call| match makes(call) {
         true => Fault::LandsLater(LANDS),
@@ -258,7 +250,7 @@ fn what_is_deleted_while_another_resource_lets_go_of_it_is_not_taken_for_there()
         world.deliver("second", &["berlin"], &(config_map("settings", "one") + &own)).await;
         world.ready("second").await;
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         // The call that lets go of it is answered after its end was told.
         berlin.set_fault(Arc::new(|call: &Call| {
             let is_hubs = &*call.user == "vidra-hub" && call.verb == Verb::Apply && !call.dry_run;
@@ -286,19 +278,11 @@ fn what_is_deleted_while_another_resource_lets_go_of_it_is_not_taken_for_there()
 fn an_inventory_whose_making_was_not_answered_does_not_outlive_its_target() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let (hub, first) = (world.bed().memory("hub").expect("this bed is in memory"), AtomicBool::new(true));
         let makes = |call: &Call| call.verb == Verb::Create && call.resource == "vidrainventories";
-        hub.set_fault(Arc::new(move |call: &Call| match makes(call) {
-            true if first.swap(false, Ordering::Relaxed) => Fault::DropLandsLater(Duration::from_secs(7)),
-            true => Fault::DropBefore,
-            false => Fault::None,
-        }));
+        let hub = memory(&world, "hub");
+        first_meets(&hub, Fault::DropLandsLater(Duration::from_secs(7)), makes);
         world.deliver("shop", &["berlin"], &config_map("late", "one")).await;
-        wait_for("the call", SOON, async || match hub.requests().iter().any(makes) {
-            true => Ok(()),
-            false => Err("none".into()),
-        })
-        .await;
+        called(&hub, makes).await;
         world.hub.delete(&world.resource_at("shop")).await;
         world.removed("shop").await;
         tokio::time::sleep(Duration::from_secs(120)).await;
@@ -329,7 +313,7 @@ fn what_a_watch_tells_late_of_an_object_that_was_made_again_makes_nothing_ready(
         let told = world.target("shop", "berlin").await.unwrap().status.unwrap();
         let first = told.revision;
         assert!(first.is_some() && told.state == Some(TargetState::Ready));
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         // A change of the old Job is told while its successor is made, its end long after that.
         berlin.set_watch_fault(Some(Arc::new(|call: &Call, event: &str, _: &Value| {
             match (call.resource == "jobs", event) {
@@ -365,7 +349,7 @@ fn what_became_of_a_target_is_not_told_of_the_one_that_was_made_again_in_its_pla
         world.recorded("shop", &["berlin"]).await;
         let at = world.target_at("shop", "berlin");
         let before = world.hub.live(&at).await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let untrue: Arc<Mutex<Vec<Value>>> = Arc::default();
         let found = untrue.clone();
         hub.set_validating_admission(Some(Arc::new(move |call: &Call, object: &Value| {
@@ -375,7 +359,7 @@ fn what_became_of_a_target_is_not_told_of_the_one_that_was_made_again_in_its_pla
             }
             Ok(())
         })));
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         berlin.set_fault(Arc::new(|call: &Call| match (call.verb, call.name.as_str()) {
             (Verb::Apply, "settings") => Fault::Late(Duration::from_secs(5)),
             _ => Fault::None,

@@ -43,7 +43,7 @@ impl Connect for Only {
 }
 
 fn berlin(world: &World) -> Cluster {
-    world.bed().memory("berlin").expect("this bed is in memory")
+    memory(world, "berlin")
 }
 
 /// What a process has that holds the Lease under this name, once it has it.

@@ -15,6 +15,7 @@ use testkit::world::{At, SOON, World, in_memory_with_members, wait_for};
 use vidra_api::TargetState;
 use vidra_hub::internal_limits::InternalLimits;
 
+use super::memory;
 use crate::{config_map, events};
 
 /// More than are written side by side.
@@ -46,7 +47,7 @@ fn is_spec(call: &Call) -> bool {
 #[test]
 fn the_targets_of_a_resource_on_many_members_come_to_rest_and_go_side_by_side_in_bounds() {
     scenario(async |world| {
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let most = Arc::<AtomicUsize>::default();
         let (server, seen) = (hub.clone(), most.clone());
         let slow = move |call: &Call| {
@@ -133,7 +134,7 @@ fn what_is_noted_of_a_forgotten_member_stays_though_the_hubs_api_is_slow() {
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.target_is("shop", "austin", TargetState::Terminating, "MemberUnreachable").await;
 
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         hub.set_fault(Arc::new(|call: &Call| match is_spec(call) {
             true => Fault::Delay(Duration::from_secs(2)),
             false => Fault::None,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::{DesiredState, TargetState};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, member_without_credentials, says, uid};
 
 /// Far more than are in flight at once.
@@ -31,7 +31,7 @@ fn manifest() -> String {
 }
 
 fn berlin(world: &World) -> Cluster {
-    world.bed().memory("berlin").expect("this bed is in memory")
+    memory(world, "berlin")
 }
 
 /// The hub's calls of a kind to ConfigMaps of berlin from a point in its record on, unanswered ones too.
@@ -117,7 +117,7 @@ fn a_word_that_is_written_while_an_earlier_one_is_taken_over_stays() {
         let message = world.target_is("shop", "berlin", TargetState::Failed, "RemovalHeld").await;
         let (_, hash) = message.rsplit_once("vidra.dev/approve-removal=").expect("it says what approves it");
         // Until the target is told takes long.
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let stuck = |call: &Call| match call.verb == Verb::Update && call.resource == "vidratargets" {
             true => Fault::Late(Duration::from_secs(5)),
             false => Fault::None,
@@ -190,7 +190,7 @@ fn a_removal_stops_when_its_objects_are_to_stay_though_the_hubs_api_takes_no_tar
         })
         .await;
         // Until the target is told otherwise takes long.
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let stuck = |call: &Call| match call.verb == Verb::Update && call.resource == "vidratargets" {
             true => Fault::Delay(Duration::from_secs(12)),
             false => Fault::None,
@@ -293,7 +293,7 @@ fn a_younger_name_of_a_cluster_writes_nothing_more_once_the_older_one_is_admitte
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         // The younger one's own reconcile takes long to say so.
         let stuck = |call: &Call| match call.verb == Verb::Update
             && call.resource == "memberclusters"
@@ -324,7 +324,7 @@ fn a_younger_name_that_is_admitted_beside_the_older_one_writes_nothing() {
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         member_without_credentials(&world, "austin").await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         // The younger one waits for its first status, and then for the one that says who answers.
         let slow = |call: &Call| {
             let is_its = call.resource == "memberclusters" && &*call.name == "berlin";
@@ -355,7 +355,7 @@ fn attempts(hub: &Cluster) -> usize {
 
 /// From here on it takes long to make a VidraTarget.
 fn targets_take_long(world: &World) -> Cluster {
-    let hub = world.bed().memory("hub").expect("this bed is in memory");
+    let hub = memory(world, "hub");
     let slow = |call: &Call| match call.verb == Verb::Create && call.resource == "vidratargets" {
         true => Fault::Delay(Duration::from_secs(5)),
         false => Fault::None,
@@ -428,7 +428,7 @@ fn a_target_that_its_resource_is_letting_go_is_none_of_those_that_stay_on_a_memb
         world.hub.merge(&world.member_at("berlin"), closed).await;
         world.target_is("kept", "berlin", TargetState::Suspended, "NamespaceNotAllowed").await;
         // Until the target is told that it goes takes long.
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let stuck = |call: &Call| match call.verb == Verb::Update && &*call.name == "left.berlin" {
             true => Fault::Delay(Duration::from_secs(5)),
             false => Fault::None,

@@ -29,9 +29,34 @@ mod swapped;
 mod watching;
 mod webhooks;
 
-use testkit::world::{World, in_memory as scenario};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use memkube::{Call, Cluster, Fault};
+use testkit::world::{SOON, World, in_memory as scenario, wait_for};
 
 /// A cluster of a scenario: backups of it, and all else that only one in memory can do.
-fn memory(world: &World, cluster: &str) -> memkube::Cluster {
+fn memory(world: &World, cluster: &str) -> Cluster {
     world.bed().memory(cluster).expect("this bed is in memory")
+}
+
+/// The first of these calls meets the fault; of those after it none reaches the server.
+fn first_meets(cluster: &Cluster, fault: Fault, is_one: fn(&Call) -> bool) {
+    let first = AtomicBool::new(true);
+    cluster.set_fault(Arc::new(move |call: &Call| match is_one(call) {
+        true if first.swap(false, Ordering::Relaxed) => fault.clone(),
+        true => Fault::DropBefore,
+        false => Fault::None,
+    }));
+}
+
+/// Waits until such a call is made.
+async fn called(cluster: &Cluster, is_one: fn(&Call) -> bool) {
+    wait_for("the call", SOON, async || match cluster.requests().iter().any(is_one) {
+        true => Ok(()),
+        false => Err("none".into()),
+    })
+    .await;
 }

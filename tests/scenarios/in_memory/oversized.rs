@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, gadget, gadgets, object, says, uid};
 
 fn gadget_at(world: &World, name: &str) -> At {
@@ -18,7 +18,7 @@ fn blob(mib: usize) -> Value {
 #[test]
 fn an_object_that_is_too_large_is_named_and_holds_nothing_else_up() {
     scenario(async |mut world| {
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         berlin.set_any_size(true);
         let (alice, group) = (world.alice("berlin").await, format!("{}.example.com", world.ns));
         let gadget = |name: &str| gadget(&group, name);

@@ -36,7 +36,7 @@ use vidra_hub::{
     process::{self, ProcessError},
 };
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, says};
 
 #[test]
@@ -44,7 +44,7 @@ fn a_reconcile_that_panics_keeps_no_other_from_its_work_and_is_tried_again() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
         let (alice, beside) = (world.alice("berlin").await, At::config_map(&world.ns, "beside"));
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let hook = |call: &Call| {
             assert!(call.verb != Verb::Apply || call.name != "poison", "on purpose");
             Fault::None
@@ -78,7 +78,7 @@ fn an_informer_whose_task_panics_is_not_told_as_synced() {
         };
         let at = world.member_at("berlin");
         world.hub.when(&at, "followed", synced(1)).await;
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let hook = |call: &Call| {
             assert!(call.verb != Verb::Watch || call.resource != "configmaps", "on purpose");
             Fault::None
@@ -99,7 +99,7 @@ fn a_watch_of_the_hub_that_panics_is_named_by_livez_until_it_is_begun_again() {
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
         assert_eq!(world.fallen(), [""; 0], "all runs");
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let panics = AtomicBool::new(true);
         let hook = move |call: &Call| {
             let is_meant = call.verb == Verb::Watch && call.resource == "vidratargets";

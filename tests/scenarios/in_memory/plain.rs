@@ -7,11 +7,11 @@ use memkube::{Call, Cluster, Fault};
 use testkit::world::{At, World};
 use vidra_api::TargetState;
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, inventoried};
 
 fn berlin(world: &World) -> Cluster {
-    world.bed().memory("berlin").expect("this bed is in memory")
+    memory(world, "berlin")
 }
 
 #[test]

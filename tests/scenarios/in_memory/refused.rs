@@ -15,7 +15,7 @@ use testkit::world::{At, Mark, SOON, World, wait_for};
 use tokio::time::Instant;
 use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{
     config_map, events,
     handing_over::{drop_both, is_the_seconds, to_move},
@@ -26,12 +26,12 @@ use crate::{
 /// From now on the hub's API answers these calls so; `None`: as it is.
 fn refuse(world: &World, answer: impl Fn(&Call, &Value) -> Option<Denial> + Send + Sync + 'static) {
     let hook = move |call: &Call, object: &Value| answer(call, object).map_or(Ok(()), Err);
-    let hub = world.bed().memory("hub").expect("this bed is in memory");
+    let hub = memory(world, "hub");
     hub.set_validating_admission(Some(Arc::new(hook)));
 }
 
 fn refuse_nothing(world: &World) {
-    world.bed().memory("hub").expect("this bed is in memory").set_validating_admission(None);
+    memory(world, "hub").set_validating_admission(None);
 }
 
 fn quota() -> Denial {
@@ -49,7 +49,7 @@ fn a_revision_that_the_hubs_api_refuses_is_told_and_a_member_leaves_all_the_same
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         world.deliver("shop", &["austin", "berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let hook = |call: &Call, object: &Value| match call.verb == Verb::Create
             && object["type"] == "vidra.dev/revision"
         {
@@ -81,7 +81,7 @@ fn a_member_leaves_though_the_hubs_api_fails_to_keep_a_new_revision() {
         world.register(&both).await;
         world.deliver("shop", &both, &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         hub.set_fault(Arc::new(|call: &Call| match (call.verb, call.resource.as_str()) {
             (Verb::Create, "secrets") => Fault::Status(500, "InternalError"),
             _ => Fault::None,
@@ -102,7 +102,7 @@ fn a_member_leaves_though_the_hubs_api_fails_to_keep_a_new_revision() {
 fn a_target_that_the_hubs_api_refuses_is_told_and_holds_up_no_other() {
     scenario(async |world| {
         world.register(&["austin", "berlin", "tokyo"]).await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         let hook = |call: &Call, object: &Value| {
             let refused = call.verb == Verb::Create
                 && call.resource == "vidratargets"
@@ -141,7 +141,7 @@ fn a_target_that_is_selected_no_more_goes_though_the_hubs_api_failed_for_a_momen
         world.deliver("shop", &["austin", "berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
         let failed = Arc::new(AtomicUsize::new(0));
-        let (hub, count) = (world.bed().memory("hub").expect("this bed is in memory"), failed.clone());
+        let (hub, count) = (memory(&world, "hub"), failed.clone());
         // For longer than the pause before a status, at whose end the hub looks at it once more in any case.
         let until = Instant::now() + Duration::from_secs(2);
         hub.set_fault(Arc::new(move |call: &Call| {
@@ -197,7 +197,7 @@ fn a_target_that_could_not_be_made_again_still_counts_when_another_is_deselected
         let settings = At::config_map(&world.ns, "settings");
         world.deliver("shop", &["berlin", "tokyo"], &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         hub.set_fault(Arc::new(|call: &Call| match (call.verb, call.resource.as_str(), call.dry_run) {
             (Verb::Create, "vidratargets", false) => Fault::Status(500, "InternalError"),
             _ => Fault::None,
@@ -457,7 +457,7 @@ fn what_a_target_that_the_hubs_api_refuses_is_to_have_stays_and_nothing_else_wai
             let (alice, _, before) = to_move(&world).await;
             world.deliver("second", &["berlin"], &config_map("second", "one")).await;
             world.ready("second").await;
-            let hub = world.bed().memory("hub").expect("this bed is in memory");
+            let hub = memory(&world, "hub");
             let hook = move |call: &Call, object: &Value| {
                 let refused = call.verb != Verb::Delete
                     && call.resource == "vidratargets"

@@ -6,7 +6,7 @@ use memkube::{Call, Fault, Verb};
 use serde_json::json;
 use testkit::world::At;
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, says};
 
 /// VidraResources with a target each.
@@ -31,7 +31,7 @@ fn a_change_made_right_after_a_start_is_delivered_before_all_the_rest_is_repaire
         for number in 0..MANY {
             alice.merge(&at(number), json!({"data": {"key": "evil"}})).await;
         }
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         berlin.set_fault(Arc::new(|call: &Call| match (&*call.user, call.verb) {
             ("vidra-hub", Verb::Apply) => Fault::Delay(Duration::from_millis(200)),
             _ => Fault::None,

@@ -1,26 +1,16 @@
 //! Credentials that are replaced while work is under way, and a member that joins again: neither is told as a loss. Only in
 //! memory is a call slow enough to be under way, and each status seen that is written.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use memkube::{Call, Cluster, Fault, Verb};
+use memkube::{Call, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::world::{At, SOON, Who, World, wait_for};
 use vidra_api::target::DesiredState;
 
-use super::scenario;
+use super::{called, first_meets, memory, scenario};
 use crate::{config_map, events};
-
-fn cluster(world: &World, name: &str) -> Cluster {
-    world.bed().memory(name).expect("this bed is in memory")
-}
 
 /// What VidraTargets say from now on: each state with its reason.
 fn told(world: &World) -> Arc<Mutex<Vec<(String, String)>>> {
@@ -33,7 +23,7 @@ fn told(world: &World) -> Arc<Mutex<Vec<(String, String)>>> {
         }
         Ok(())
     };
-    cluster(world, "hub").set_validating_admission(Some(Arc::new(hook)));
+    memory(world, "hub").set_validating_admission(Some(Arc::new(hook)));
     told
 }
 
@@ -45,13 +35,13 @@ fn a_kubeconfig_that_is_rotated_in_the_middle_of_a_delivery_is_told_as_no_loss()
             true => Fault::Delay(Duration::from_secs(5)),
             false => Fault::None,
         };
-        cluster(&world, "berlin").set_fault(Arc::new(slow));
+        memory(&world, "berlin").set_fault(Arc::new(slow));
         let mark = world.mark();
         let told = told(&world);
         let manifest: String = (0..60).map(|number| config_map(&format!("c{number:02}"), "one")).collect();
         world.deliver("shop", &["berlin"], &manifest).await;
         wait_for("the delivery has begun", SOON, async || {
-            let all = cluster(&world, "berlin").requests();
+            let all = memory(&world, "berlin").requests();
             match all.iter().any(|call| call.verb == Verb::Apply && call.resource == "configmaps") {
                 true => Ok(()),
                 false => Err("nothing is applied".into()),
@@ -61,7 +51,7 @@ fn a_kubeconfig_that_is_rotated_in_the_middle_of_a_delivery_is_told_as_no_loss()
         tokio::time::sleep(Duration::from_secs(2)).await;
         world.register_as("berlin", &world.kubeconfig("berlin", Who::Alice), json!({})).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        cluster(&world, "berlin").clear_fault();
+        memory(&world, "berlin").clear_fault();
         world.ready("shop").await;
         let by_alice = world.requests_by(Who::Alice, "berlin", &mark);
         assert!(by_alice.iter().any(|one| one.resource == "configmaps"), "rotated too late: {by_alice:?}");
@@ -97,20 +87,11 @@ fn what_was_sent_with_credentials_that_are_gone_and_lands_later_is_removed_when_
 fn lands_after_its_credentials(between: impl AsyncFnOnce(&World)) {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let (berlin, first) = (cluster(&world, "berlin"), AtomicBool::new(true));
-        let makes = |call: &Call| call.verb == Verb::Apply && call.name == "late";
-        berlin.set_fault(Arc::new(move |call: &Call| match makes(call) {
-            true if first.swap(false, Ordering::Relaxed) => Fault::LandsLater(Duration::from_secs(40)),
-            // No other call makes it.
-            true => Fault::DropBefore,
-            false => Fault::None,
-        }));
+        let (berlin, makes) =
+            (memory(&world, "berlin"), |call: &Call| call.verb == Verb::Apply && call.name == "late");
+        first_meets(&berlin, Fault::LandsLater(Duration::from_secs(40)), makes);
         world.deliver("shop", &["berlin"], &config_map("late", "one")).await;
-        wait_for("the call", SOON, async || match berlin.requests().iter().any(makes) {
-            true => Ok(()),
-            false => Err("none".into()),
-        })
-        .await;
+        called(&berlin, makes).await;
         world.hub.delete(&world.resource_at("shop")).await;
         wait_for("the target is to go", SOON, async || {
             let target = world.target("shop", "berlin").await.ok_or("there is none")?;
@@ -152,7 +133,7 @@ fn of_a_member_that_joins_again_nobody_says_that_it_has_no_credentials_before_th
             true => Fault::Delay(Duration::from_secs(2)),
             false => Fault::None,
         };
-        cluster(&world, "hub").set_fault(Arc::new(slow));
+        memory(&world, "hub").set_fault(Arc::new(slow));
         let again = json!({"metadata": {"annotations": {"vidra.dev/left-at": null}}});
         world.hub.merge(&world.registration("berlin"), again).await;
         world.member_says("berlin", "Ready", "True").await;

@@ -9,7 +9,7 @@ use testkit::world::{Access, SOON, World, wait_for};
 use vidra_api::TargetState;
 use vidra_core::unseen::is_unseen;
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, config_map_in, events};
 
 fn is_clean(text: &str) -> bool {
@@ -36,7 +36,7 @@ async fn fails_in_clean_words(world: &World, reason: &str) -> String {
 fn a_member_that_answers_with_escapes_is_told_in_clean_words() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let berlin = world.bed().memory("berlin").expect("this bed is in memory");
+        let berlin = memory(&world, "berlin");
         let hook = |call: &Call| match call.verb == Verb::Apply && call.resource == "configmaps" {
             true => Fault::Status(500, "\u{1b}[2J\u{2066}evil\u{2069}"),
             false => Fault::None,

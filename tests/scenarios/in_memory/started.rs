@@ -10,7 +10,7 @@ use testkit::world::{Access, At, World};
 use tokio_util::task::TaskTracker;
 use vidra_api::{TargetState, VidraTargetStatus};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, config_map_in, deletion::lose, gadget, gadgets, marks, object, settings::set};
 
 fn group(world: &World) -> String {
@@ -36,7 +36,7 @@ async fn removed_meanwhile(world: &World) {
     world.target_is("shop", "berlin", TargetState::Terminating, "MemberUnreachable").await;
     let crds = Duration::from_secs(5);
     let startup = Startup { crds, health: crds, ..Startup::default() };
-    world.bed().memory("berlin").expect("this bed is in memory").restart(startup);
+    memory(world, "berlin").restart(startup);
     drop(frozen);
     world.member_says("berlin", "Reachable", "True").await;
     tokio::time::sleep(2 * crds).await;
@@ -96,7 +96,7 @@ fn a_namespace_is_not_let_go_for_an_api_group_that_does_not_answer_for_a_while()
         let (alice, crd) = with_gadgets(&world).await;
         let namespace = with_namespace(&world, &format!("{}-own", world.ns)).await;
 
-        let (berlin, group) = (world.bed().memory("berlin").expect("this bed is in memory"), group(&world));
+        let (berlin, group) = (memory(&world, "berlin"), group(&world));
         berlin.set_group_available(&group, false);
         world.hub.delete(&world.resource_at("shop")).await;
         let told = |status: &VidraTargetStatus| {
@@ -129,7 +129,7 @@ fn an_inventory_is_not_found_again_on_a_server_that_does_not_serve_yet_what_stoo
         world.hub.delete(&world.resource_at("shop")).await;
         let crds = Duration::from_secs(5);
         let startup = Startup { crds, health: crds, ..Startup::default() };
-        world.bed().memory("berlin").expect("this bed is in memory").restart(startup);
+        memory(&world, "berlin").restart(startup);
         world.start_hub().await;
         world.removed("shop").await;
         let left = alice.get(&gadget_at(&world, &world.ns, "one")).await;
@@ -151,7 +151,7 @@ fn answer_lists_of_config_maps(hub: &Cluster, fault: Fault) {
 #[test]
 fn a_hub_that_cannot_read_its_settings_for_a_moment_waits_for_them_before_it_delivers() {
     scenario(async |mut world| {
-        let hub = world.bed().memory("hub").expect("this bed is in memory");
+        let hub = memory(&world, "hub");
         world.register(&["berlin"]).await;
         set(&world, json!({"defaultAllowedNamespaces": "others"})).await;
         world.stop_hub().await;

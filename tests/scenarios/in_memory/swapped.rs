@@ -9,22 +9,18 @@ use std::{
     time::Duration,
 };
 
-use memkube::{Call, Cluster, Fault, Verb};
+use memkube::{Call, Fault, Verb};
 use serde_json::json;
 use testkit::world::{At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, config_map_in};
-
-fn cluster(world: &World, name: &str) -> Cluster {
-    world.bed().memory(name).expect("this bed is in memory")
-}
 
 /// From now on tokyo as it is answers where berlin did: connections broke, and no call failed. Its versions are above
 /// berlin's, so that nothing seems to be silent there.
 async fn becomes_tokyo(world: &World) {
-    let (berlin, tokyo) = (cluster(world, "berlin"), cluster(world, "tokyo"));
+    let (berlin, tokyo) = (memory(world, "berlin"), memory(world, "tokyo"));
     let alice = world.alice("tokyo").await;
     let mut number = 0;
     while tokyo.revision() <= berlin.revision() {
@@ -48,7 +44,7 @@ async fn is_refused(world: &World, mark: &testkit::world::Mark) {
 async fn answers_again(world: &World, backup: &memkube::Backup) {
     let frozen = world.freeze("berlin");
     world.member_says("berlin", "Reachable", "False").await;
-    cluster(world, "berlin").restore(backup);
+    memory(world, "berlin").restore(backup);
     drop(frozen);
 }
 
@@ -65,7 +61,7 @@ fn another_cluster_that_answers_from_one_moment_to_the_next_gets_nothing() {
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
-        let backup = cluster(&world, "berlin").backup();
+        let backup = memory(&world, "berlin").backup();
         let mark = world.mark();
         becomes_tokyo(&world).await;
         is_refused(&world, &mark).await;
@@ -89,14 +85,14 @@ fn what_was_being_delivered_when_a_member_fell_silent_does_not_go_to_another_tha
             let before = applied.fetch_add(usize::from(is_one), Ordering::Relaxed);
             if before >= 10 { Fault::Hang } else { Fault::None }
         };
-        cluster(&world, "berlin").set_fault(Arc::new(silent));
+        memory(&world, "berlin").set_fault(Arc::new(silent));
         let manifest: String = (0..300).map(|number| config_map(&format!("c{number:03}"), "one")).collect();
         world.deliver("shop", &["berlin"], &manifest).await;
         world.member_says("berlin", "Reachable", "False").await;
-        let backup = cluster(&world, "berlin").backup();
+        let backup = memory(&world, "berlin").backup();
         let mark = world.mark();
         becomes_tokyo(&world).await;
-        cluster(&world, "berlin").clear_fault();
+        memory(&world, "berlin").clear_fault();
         is_refused(&world, &mark).await;
         becomes_berlin(&world, &backup).await;
         world.end().await;
@@ -115,7 +111,7 @@ fn what_another_cluster_in_its_place_does_not_have_is_not_taken_for_removed() {
         alice.merge(&settings, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
         world.hub.delete(&world.resource_at("shop")).await;
         world.target_is("shop", "berlin", TargetState::Terminating, "Removing").await;
-        let berlin = cluster(&world, "berlin");
+        let berlin = memory(&world, "berlin");
         let backup = berlin.backup();
         becomes_tokyo(&world).await;
         // It is looked again every two seconds, and asked who answers every ten.
@@ -139,7 +135,7 @@ async fn gets_nothing_where_a_first_list_met(world: World, fault: fn() -> Fault)
         listed.fetch_add(usize::from(is_one), Ordering::Relaxed);
         if is_one { fault() } else { Fault::None }
     };
-    let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
+    let (berlin, tokyo) = (memory(&world, "berlin"), memory(&world, "tokyo"));
     berlin.set_fault(Arc::new(amiss));
     world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
     wait_for("the hub lists", SOON, async || match lists.load(Ordering::Relaxed) {
@@ -183,7 +179,7 @@ fn another_cluster_gets_nothing_that_came_between_a_watch_and_the_next_list() {
         world.register(&["berlin"]).await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         world.ready("shop").await;
-        let (berlin, tokyo) = (cluster(&world, "berlin"), cluster(&world, "tokyo"));
+        let (berlin, tokyo) = (memory(&world, "berlin"), memory(&world, "tokyo"));
         berlin.expire_watches();
         // It has read that: otherwise the watch breaks.
         tokio::time::sleep(Duration::from_millis(50)).await;

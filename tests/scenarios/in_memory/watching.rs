@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{ChangeKind, TargetState, VidraTargetStatus};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{config_map, object, says, settings::set};
 
 fn berlin(world: &World) -> Cluster {
-    world.bed().memory("berlin").expect("this bed is in memory")
+    memory(world, "berlin")
 }
 
 fn is_of_maps(call: &Call) -> bool {

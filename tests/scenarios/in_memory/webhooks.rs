@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{DriftState, TargetState, VidraTargetStatus};
 
-use super::scenario;
+use super::{memory, scenario};
 use crate::{apply_modes::immutable_settings, config_map, config_map_in, object, says, uid};
 
 /// From now on berlin has a webhook that marks the value of every ConfigMap of this name, once.
@@ -32,7 +32,7 @@ fn rewrite(world: &World) {
 }
 
 fn berlin(world: &World) -> Cluster {
-    world.bed().memory("berlin").expect("this bed is in memory")
+    memory(world, "berlin")
 }
 
 async fn delivered(world: &World, policy: &str) -> (Access, At) {
@@ -437,7 +437,7 @@ fn messages(world: &World) -> Arc<Mutex<Vec<String>>> {
         }
         Ok(())
     };
-    let hub = world.bed().memory("hub").expect("this bed is in memory");
+    let hub = memory(world, "hub");
     hub.set_validating_admission(Some(Arc::new(hook)));
     messages
 }

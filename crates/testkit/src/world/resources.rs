@@ -45,6 +45,20 @@ impl World {
         self.hub.apply(&resource, true).await.expect("the VidraResource is taken");
     }
 
+    /// Makes a namespace of the hub beside the world's.
+    pub async fn namespace_beside(&self) -> String {
+        let name = format!("a-{}", self.ns);
+        self.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+        name
+    }
+
+    /// Deletes a VidraResource of another namespace, and waits until it is gone.
+    pub async fn remove_from(&self, namespace: &str, name: &str) {
+        let at = At::new("vidra.dev/v1alpha1", "VidraResource", namespace, name);
+        self.hub.delete(&at).await;
+        self.hub.gone(&at).await;
+    }
+
     /// Where a VidraResource is.
     pub fn resource_at(&self, name: &str) -> At {
         At::new("vidra.dev/v1alpha1", "VidraResource", &self.ns, name)
