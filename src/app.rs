@@ -1,7 +1,7 @@
 //! Wiring and shutdown, nothing else: seams in, a running hub out.
 
-mod config;
 mod health_rules;
+mod settings_change;
 
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
     let settings = async move {
         let follow = || {
             let (namespace, rng) = (&*tuned.settings.namespace, tuned.rng.as_ref());
-            let changed = |change: tuning::Change<'_>| config::apply(&tuned, change);
+            let changed = |change: tuning::Change<'_>| settings_change::apply(&tuned, change);
             let follow = tuning::follow(
                 of_settings.clone(),
                 namespace,

@@ -31,7 +31,7 @@ use crate::{
         catalog::Lack,
         events::Severity,
         registration::{KUBECONFIG_KEYS, MemberIntent, Registration},
-        state::{marks, says_whose},
+        state_ownership::{hub_labels, is_labelled_ours},
     },
     member::session::{Session, State},
     workqueue::{Key, Priority, Verdict},
@@ -211,7 +211,7 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
 /// The Secret asks for something else than when its MemberCluster was made. A MemberCluster that a person
 /// made keeps what it says.
 fn asks_for_more(hub: &Hub, registration: &Registration, member: &MemberCluster) -> bool {
-    let marked = says_whose(member.labels(), &hub.identity.hub);
+    let marked = is_labelled_ours(member.labels(), &hub.identity.hub);
     MemberIntent::read(member).is_some_and(|made| !marked || made != intent(hub, registration, Some(&made)))
 }
 
@@ -223,7 +223,7 @@ fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberIntent>) -
     labels.retain(|key, _| {
         settings.carried_labels.carries(key) || made.is_some_and(|made| made.labels().contains_key(key))
     });
-    labels.extend(marks(&hub.identity.hub));
+    labels.extend(hub_labels(&hub.identity.hub));
     let allowed = match made {
         Some(made) => made.allowed().cloned(),
         None => allowed(hub, registration),

@@ -5,13 +5,13 @@
 //! `plan` a `TargetPlan`, `execute` an `Execution`, and of that come an `InventoryChange` and, in `finish`, a
 //! `Status`. A target that is not worked on gets its `Status` at once, without these steps.
 
-mod admission;
 mod blockers;
 mod cause;
 mod concurrent_repair;
 mod contention;
 mod context;
 mod drift;
+mod eligibility;
 mod events;
 mod execute;
 mod execution;
@@ -43,10 +43,11 @@ use vidra_core::{
     status::{Delivery, Reason, failed, is_held},
 };
 
+pub(super) use self::{cause::Causes, handover::Undeclared, inventory_recovery::may_have_delivered};
 use self::{
-    admission::{at_rest, explain, open_session},
     concurrent_repair::ConcurrentRepair,
     context::Context,
+    eligibility::{at_rest, explain, open_session},
     execute::{execute, tend},
     finish::finish,
     handover::{asks_again_while_held, claim, claim_at_rest, claimed_now, disclaim},
@@ -64,7 +65,6 @@ use self::{
     visibility::require_informers,
     write_refusal::{note_refused, tell_failure},
 };
-pub(super) use self::{cause::Causes, handover::Undeclared, inventory_recovery::may_have_delivered};
 use super::{
     Hub, RETRY_MOST, after_hub_error,
     intent::{Intent, confirm},

@@ -159,7 +159,7 @@ impl HubApi {
         }
     }
 
-    /// Lets a VidraTarget go: its finalizer, then itself.
+    /// Lets a VidraTarget go: removes its finalizer, then deletes it.
     pub async fn remove_target(&self, key: &TargetKey, target: &VidraTarget) -> Result<(), CallError> {
         let api = self.namespaced::<VidraTarget>(&key.namespace);
         if let Some(at) = self.let_go(&api, target).await? {
@@ -169,7 +169,7 @@ impl HubApi {
         Ok(())
     }
 
-    /// Takes our finalizer off a VidraResource. Nothing else of a user's object is touched.
+    /// Removes our finalizer from a VidraResource. Nothing else of a user's object is touched.
     pub async fn release_resource(&self, held: &VidraResource) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
         if let Some(now) = self.set_finalizer(&api, held, FINALIZER, false).await? {
@@ -332,7 +332,7 @@ impl HubApi {
         }
     }
 
-    /// Deletes an object of ours and takes its finalizer off, if it is as held. The version in which it was removed;
+    /// Removes the finalizer of an object of ours and deletes it, if it is as held. The version in which it was removed;
     /// `None`: others hold it.
     async fn let_go<K>(&self, api: &Api<K>, held: &K) -> Result<Option<u64>, CallError>
     where

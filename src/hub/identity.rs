@@ -14,7 +14,7 @@ use vidra_api::{
 };
 use vidra_core::render::HashKey;
 
-use super::state::{self, StateError};
+use super::state_ownership::{self, StateError};
 use crate::{
     base::env::{Rng, SecretError},
     config::{Inherit, Settings},
@@ -85,7 +85,7 @@ pub enum IdentityError {
 pub async fn ensure(client: &Client, settings: &Settings, rng: &dyn Rng) -> Result<Identity, IdentityError> {
     let mut identity = read_or_make(client, settings, rng).await?;
     identity.cluster = cluster(client).await?;
-    state::ensure_ours(client, &settings.namespace, &identity.hub, settings.inherit).await?;
+    state_ownership::ensure_ours(client, &settings.namespace, &identity.hub, settings.inherit).await?;
     Ok(identity)
 }
 
@@ -119,7 +119,7 @@ async fn read_or_make(
         Err(error) => return Err(read(error)),
     }
     if settings.inherit != Inherit::NewIdentity {
-        state::ensure_none(client, namespace).await?;
+        state_ownership::ensure_none(client, namespace).await?;
     }
     let id = match &settings.hub_id {
         Some(id) => id.clone(),

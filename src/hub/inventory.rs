@@ -11,7 +11,7 @@ use vidra_core::{
     uid::Uid,
 };
 
-use super::state;
+use super::state_ownership;
 use crate::{
     base::{
         interner::{Interned, Interner},
@@ -380,7 +380,7 @@ pub fn chunk(
     let mut chunk = VidraInventory::new(name, spec);
     chunk.metadata.namespace = Some(key.namespace.to_string());
     chunk.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-    chunk.metadata.labels = Some(state::marks(hub));
+    chunk.metadata.labels = Some(state_ownership::hub_labels(hub));
     chunk.metadata.resource_version = version.map(|version| version.to_string());
     chunk
 }

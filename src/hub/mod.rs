@@ -10,5 +10,5 @@ pub mod registration;
 pub mod revisions;
 pub mod schema;
 pub mod sources;
-pub mod state;
+pub mod state_ownership;
 pub mod watch;

@@ -1,5 +1,6 @@
-//! Lists of a member's objects of which nothing is read but names, owners and managers: so whatever else an object
-//! holds, however deep, keeps neither it nor another from being seen.
+//! Lists of a member's objects of which only a part of the metadata is read: name, uid, deletionTimestamp,
+//! ownerReferences, the managers in managedFields, and our stamps in annotations. So whatever else an object holds, however
+//! deep, keeps neither it nor another from being seen.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -187,7 +188,7 @@ impl Listed {
     }
 
     /// This manager applied it, or may have: not all managers are read.
-    pub fn may_be_applied_by(&self, manager: &str) -> bool {
+    pub fn may_have_been_applied_by(&self, manager: &str) -> bool {
         self.managed_fields.is_cut || self.is_applied_by(manager)
     }
 
@@ -218,7 +219,7 @@ pub async fn list(
     let mut take = |text: &str| {
         let listed = Listed::read(text);
         kept += listed.weight();
-        // What is beyond is for nobody: the list is given up.
+        // Over the bound it stops: the caller gets an error, not a short list.
         if kept <= KEPT_MOST {
             all.push(listed);
         }
@@ -278,7 +279,11 @@ mod tests {
         );
         let read = Listed::read(&text);
         assert_eq!(read.name, "a");
-        assert!(read.may_be_applied_by("own") && !read.may_be_applied_by("evil") && !read.is_terminating());
+        assert!(
+            read.may_have_been_applied_by("own")
+                && !read.may_have_been_applied_by("evil")
+                && !read.is_terminating()
+        );
     }
 
     #[test]
@@ -301,7 +306,11 @@ mod tests {
                 let entries = vec![entry; count].join(",");
                 let text = format!(r#"{{"metadata":{{"name":"a","{field}":[{entries}]}}}}"#);
                 let read = Listed::read(&text);
-                assert_eq!((&*read.name, read.may_be_applied_by("own")), ("a", may_be), "{count} {field}");
+                assert_eq!(
+                    (&*read.name, read.may_have_been_applied_by("own")),
+                    ("a", may_be),
+                    "{count} {field}"
+                );
                 let kept = [read.owner_references.entries.len(), read.managed_fields.entries.len()];
                 assert!(kept.contains(&ENTRIES_MOST) && kept.contains(&0), "{kept:?}");
             }

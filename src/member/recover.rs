@@ -57,7 +57,7 @@ pub async fn find_own(
                 continue;
             }
             let key = ObjectKey::new(gvk, &found.namespace, &found.name);
-            if !found.may_be_applied_by(&owner.manager) {
+            if !found.may_have_been_applied_by(&owner.manager) {
                 tracing::info!(
                     object = %key,
                     "the hub leaves an object alone: it has the hub's labels, and only an Apply entry of the hub could prove it the hub's own"

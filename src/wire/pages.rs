@@ -1,4 +1,4 @@
-//! The pages of one list, one after another, and what to do where they are too large: with fewer objects in each,
+//! Pagination (`limit` and `continue`): the pages of one list, one after another, and what to do where they are too large: with fewer objects in each,
 //! down to one; and one that is too large by itself is asked for without its content, so that it can be named and
 //! the list goes on behind it. Where objects are small again, pages grow again.
 //!

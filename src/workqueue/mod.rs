@@ -254,7 +254,7 @@ impl Queue {
         }
     }
 
-    /// Ends the work on a key and schedules what its verdict asks for.
+    /// Ends the work on a key and schedules what its verdict asks for: after a failure, with exponential back-off.
     pub fn done(&self, key: &Key, verdict: Verdict) {
         let (ended, delay) = {
             let mut inner = self.inner.lock();

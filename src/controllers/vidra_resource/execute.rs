@@ -41,7 +41,7 @@ pub(super) async fn execute(
         let places = wave.iter().any(|task| matches!(task.goal, Goal::Place { .. }));
         written.extend(perform(ctx, wave).await);
         if places {
-            write_foreign_statuses(ctx, observation).await;
+            make_second_status_writer(ctx, observation).await;
         }
     }
     let refusal = refusal(ctx, written)?;
@@ -98,7 +98,8 @@ fn refusal(ctx: &Context<'_>, written: Written) -> Result<Option<Problem>, CallE
     Ok(Some(Problem { reason: Reason::TargetRefused, message, stalled: true }))
 }
 
-async fn write_foreign_statuses(ctx: &Context<'_>, observation: &Observation) {
+/// The mistake [`Mutant::SecondStatusWriter`]; else nothing.
+async fn make_second_status_writer(ctx: &Context<'_>, observation: &Observation) {
     if !mutants::is(Mutant::SecondStatusWriter) {
         return;
     }

@@ -14,7 +14,7 @@ use super::{context::Context, unreadable::is_target_unread};
 use crate::{
     base::error::{CallError, Class},
     controllers::vidra_target::may_have_delivered,
-    hub::state::{marks, says_whose},
+    hub::state_ownership::{hub_labels, is_labelled_ours},
     workqueue::{Key, Priority},
 };
 
@@ -68,7 +68,7 @@ async fn create(ctx: &Context<'_>, cluster: &str, spec: VidraTargetSpec) -> Resu
     target.metadata.namespace = Some(ctx.key.namespace.to_string());
     target.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
     target.metadata.owner_references = ctx.owner_reference();
-    target.metadata.labels = Some(marks(&ctx.hub.identity.hub));
+    target.metadata.labels = Some(hub_labels(&ctx.hub.identity.hub));
     ctx.hub.api.create_target(&target).await
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn write(
     let same = VidraTargetSpec { generation: target.spec.generation, ..spec.clone() } == target.spec;
     let marked = target.finalizers().iter().any(|one| one == FINALIZER);
     let hub = &ctx.hub.identity.hub;
-    let labelled = says_whose(target.labels(), hub);
+    let labelled = is_labelled_ours(target.labels(), hub);
     if !labelled && target.labels().contains_key(HUB_LABEL) && !mutants::is(Mutant::TakesAnyState) {
         // Another hub's: the watch that shows it ends the process.
         return Ok(());
@@ -150,7 +150,7 @@ pub(super) async fn write(
     if !marked {
         next.metadata.finalizers.get_or_insert_default().push(FINALIZER.to_owned());
     }
-    next.metadata.labels.get_or_insert_default().extend(marks(hub));
+    next.metadata.labels.get_or_insert_default().extend(hub_labels(hub));
     next.metadata.owner_references = ctx.owner_reference();
     ctx.hub.api.replace_target(&next).await?;
     if !owned {

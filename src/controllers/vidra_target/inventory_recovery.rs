@@ -83,6 +83,7 @@ pub(super) async fn recover_inventory(
                 once.is_some_and(|want| applied == Some(want.hash))
             };
             found.iter_mut().for_each(|(key, one)| one.going &= !is_done(key));
+            // An empty chunk tells the next reconcile that nothing was found.
             if found.is_empty() && chunks.is_empty() {
                 let cluster_uid = ctx.cluster_uid();
                 let (named, entries) = (Vec::new(), Vec::new());
@@ -91,7 +92,7 @@ pub(super) async fn recover_inventory(
             }
             Ok(Recovery::All(found))
         }
-        // That says nothing of the member.
+        // The call was abandoned, not answered.
         Err(error) if error.class == Class::Withdrawn => Err(error),
         Err(error) => {
             let message = format!(

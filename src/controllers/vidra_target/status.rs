@@ -43,7 +43,7 @@ pub(super) struct Status {
     /// Repairs of drift, with what was otherwise.
     pub(super) corrections: Vec<Change>,
     pub(super) drift: DriftReport,
-    /// What of what is not declared any more is still there.
+    /// Objects that are not declared any more and still exist.
     pub(super) removing: Option<RemovingObjects>,
     /// All of the target was compared with the member.
     pub(super) compared: bool,
@@ -80,7 +80,7 @@ pub(super) async fn publish(
 ) -> Result<Option<Duration>, CallError> {
     let queue_key = Key::Target(ctx.key.clone());
     count_corrections(ctx, &status.corrections);
-    note_looked(ctx, &status.delivery);
+    mark_observed(ctx, &status.delivery);
     // The newest: an answer may have been folded since the reconcile began.
     let target = ctx.hub.catalog.target(ctx.key);
     let target = target.as_deref().unwrap_or(ctx.target);
@@ -110,8 +110,8 @@ pub(super) async fn publish(
         state.note_found();
         state.status_waits = waits;
     });
-    // It is written later with all that changes until then; and where no event is followed values wake nobody. Those that
-    // seem to rest wake whoever would tell so.
+    // Until it is written, further changes of the values do not requeue the target; nor do they where no event is followed.
+    // Values that seem to rest do: it is to be told that they rest.
     if !matches!(news, News::Nothing | News::Rested) && !is_due || !ctx.follows_events() {
         feedback::hold(ctx, session);
     }
@@ -120,7 +120,7 @@ pub(super) async fn publish(
         tell(ctx, before, &status);
         status.health_rules = own.or_else(judged_by).or(status.health_rules.take());
         if status.feedback.is_some() && ctx.hub.state.lock().has_busy_values(&queue_key, Instant::now()) {
-            // They are other ones in a moment, and stand for minutes.
+            // They change faster than they are written: this says how old the written ones are.
             status.feedback_at.get_or_insert(facts.now);
         }
         write_status(ctx, target, status).await?;
@@ -258,7 +258,8 @@ struct Healths {
     unready: Unready,
 }
 
-/// How many of the target's objects are healthy, and which declared ones are not. `known` gives a part of the inventory.
+/// How many of the target's objects are healthy, and which declared ones are not. Requeues the target for when the first of
+/// these verdicts ends by itself. `known` gives a part of the inventory.
 fn healths(
     ctx: &Context<'_>,
     session: &Session,
@@ -269,7 +270,7 @@ fn healths(
 ) -> Healths {
     let owner = ctx.owner_hash(ctx.key);
     let Healths { mut ready, mut suspended, mut unready, .. } = Healths::default();
-    let (mut unproven, mut unproved) = (Some(Unproven::default()), BTreeMap::new());
+    let (mut unproven, mut not_ours) = (Some(Unproven::default()), BTreeMap::new());
     let wait_for =
         |key| desired.objects.get(key).map_or(WaitFor::Health, |declared| declared.directives.wait_for);
     let is_absent =
@@ -280,7 +281,7 @@ fn healths(
         _ if status.drift.gone.contains(key) => unready.add_left(key),
         // Somebody else's, where one is wanted only if there is none: how it is is their matter.
         Some(seen) if !seen.proof && settled.all.contains(key) && is_absent(key) => {
-            drop(unproved.insert(key.clone(), seen.uid.clone()));
+            drop(not_ours.insert(key.clone(), seen.uid.clone()));
         }
         Some(seen) => {
             ends = ends.into_iter().chain(seen.ends).min();
@@ -293,7 +294,7 @@ fn healths(
                         unproven.add(key);
                     }
                 }
-                true => drop(unproved.insert(key.clone(), seen.uid.clone())),
+                true => drop(not_ours.insert(key.clone(), seen.uid.clone())),
                 false => {
                     let note = explained(&causes, key, (seen.health, seen.note));
                     unready.add(key, seen.health, note.as_deref(), wait_for(key));
@@ -310,15 +311,15 @@ fn healths(
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), ends);
     }
     // Somebody else's object in its place is none of the target's.
-    if !unproved.is_empty() {
-        let held = known(&|key| unproved.contains_key(key));
-        ready += held.iter().filter(|(key, held)| unproved.get(key) == Some(&held.uid)).count() as i64;
+    if !not_ours.is_empty() {
+        let held = known(&|key| not_ours.contains_key(key));
+        ready += held.iter().filter(|(key, held)| not_ours.get(key) == Some(&held.uid)).count() as i64;
     }
     Healths { ready, suspended, unproven, unready }
 }
 
 /// What it needs of the member is known from here on.
-fn note_looked(ctx: &Context<'_>, delivery: &Delivery) {
+fn mark_observed(ctx: &Context<'_>, delivery: &Delivery) {
     if !matches!(delivery, Delivery::Unreachable { .. })
         && let Some(session) = ctx.hub.session(&ctx.key.cluster)
     {

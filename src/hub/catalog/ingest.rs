@@ -138,7 +138,7 @@ impl Catalog {
             self.queue.add(key, Priority::User);
         }
         if change.resources || change.comes {
-            self.all_resources();
+            self.requeue_all_resources();
         }
         if change.resources && leaves {
             // Those too that are not there, and whose targets are.
@@ -229,7 +229,7 @@ impl Catalog {
         contents.unanswered.remove(&Key::Cluster(name.into()));
         drop(contents);
         self.queue.add(Key::Cluster(name.into()), Priority::User);
-        self.all_resources();
+        self.requeue_all_resources();
     }
 
     /// What bears this name is gone, in this version or before it.
@@ -376,7 +376,7 @@ impl Catalog {
             Listed::Members => {
                 self.targets_on(name).into_iter().for_each(|key| wake(Key::Target(key)));
                 wake(Key::Cluster(Arc::from(name.as_str())));
-                self.all_resources();
+                self.requeue_all_resources();
             }
             Listed::Targets | Listed::Inventories => {
                 let Some(key) = target_of(*kind, namespace, name) else { return };
@@ -404,7 +404,7 @@ impl Catalog {
     }
 
     /// Makes every VidraResource look again.
-    pub fn all_resources(&self) {
+    pub fn requeue_all_resources(&self) {
         let keys: Vec<_> = self.contents.read().resources.keys().cloned().collect();
         for key in keys {
             self.queue.add(Key::Resource(key), self.urgency.of_change());

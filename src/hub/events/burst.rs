@@ -1,4 +1,4 @@
-//! Events of one kind about many objects, or many targets, at once are one Event, on however many members: what comes
+//! Rate limit of Events, by joining them: Events of one kind about many objects, or many targets, at once are one Event, on however many members: what comes
 //! within a moment is told together, with how many there are and the names of the first, or what there is to say of the
 //! first.
 

@@ -244,6 +244,7 @@ impl Run {
                 course.floods.pause(self.registry.rng.as_ref()).await;
                 is_too_long.then_some(After::List)
             }
+            // 410: the version is too old to watch from.
             Class::Expired => {
                 course.lists.pause(self.registry.rng.as_ref()).await;
                 Some(After::List)

@@ -1,4 +1,5 @@
-//! What has ended while a list was under way: its pages may have been read before that, and a watch tells an end once.
+//! Objects that were deleted while a list was under way: a later page may have been read before that and must not bring them
+//! back, for the watch sends DELETED only once.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::{Records, Source};
 #[derive(Default)]
 pub(super) struct Ends {
     lists: usize,
-    /// Up to which version no page tells of the object with this uid.
+    /// The version at which the object with this uid was deleted: what a list shows of it up to that is stale.
     at: BTreeMap<(ObjectKey, Uid), u64>,
 }
 
@@ -29,14 +30,14 @@ impl Ends {
     }
 
     /// What a list shows of it is of the time before its end.
-    pub(super) fn has(&self, key: &ObjectKey, uid: &str, version: u64, source: Source<'_>) -> bool {
+    pub(super) fn is_stale(&self, key: &ObjectKey, uid: &str, version: u64, source: Source<'_>) -> bool {
         matches!(source, Source::List(_) | Source::Beside(_))
             && !self.at.is_empty()
             && self.at.get(&(key.clone(), uid.into())).is_some_and(|at| version <= *at)
             && !mutants::is(Mutant::ListBringsBack)
     }
 
-    /// A member that was put back to what it was may have all of it again.
+    /// No list is under way any more; or the member was put back to what it was, and may have all of it again.
     pub(super) fn clear(&mut self) {
         self.at.clear();
     }

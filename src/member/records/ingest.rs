@@ -61,7 +61,7 @@ impl Records {
         }
         let before = held.filter(|record| record.uid == *live.uid());
         let resource_version = live.resource_version().parse().unwrap_or(0);
-        let is_old = inner.ends.has(&key, live.uid(), resource_version, source)
+        let is_old = inner.ends.is_stale(&key, live.uid(), resource_version, source)
             || is_overtaken(held, live.uid(), resource_version, source);
         if is_old {
             return inner.overtake(&key, source).into_iter().collect();

@@ -36,7 +36,7 @@ pub(super) enum Phase<E> {
     Sent(Contest<E>),
 }
 
-/// Another VidraResource that applies the object, beside this one.
+/// Precedence of another VidraResource that applies the object too.
 enum Rank {
     /// What this one declares counts.
     Later,

@@ -26,7 +26,7 @@ pub(super) enum Phase {
     },
 }
 
-/// What to do when something bears the name.
+/// What to do when an object of that name exists.
 pub(super) enum Taken {
     /// Read it.
     Resolve,
@@ -52,7 +52,8 @@ pub(super) fn create_again<E>(state: &mut ApplyState<'_, E>, uid: Uid, force: bo
 
 fn send<E>(state: &mut ApplyState<'_, E>, taken: Taken, corrected: bool) -> Step<E> {
     let mut body = body(&state.input);
-    // No object can have it: the server refuses when one is there.
+    // Server-side apply has no create-only. No object can have this version: where one exists the server answers 409, and
+    // where none does it creates one.
     body["metadata"]["resourceVersion"] = "1".into();
     call(state, Of::Create(Phase::Sent { taken, corrected }), Act::Create(body))
 }

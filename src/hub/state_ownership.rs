@@ -1,4 +1,4 @@
-//! What a hub keeps for itself in its own cluster bears its id: VidraTargets, VidraInventories, and the MemberClusters
+//! The check at the start: what a hub keeps for itself in its own cluster bears its id: VidraTargets, VidraInventories, and the MemberClusters
 //! that it makes for registrations. A hub that is another one than they say would take what was delivered for somebody
 //! else's: it does not start, unless a person says so.
 
@@ -72,7 +72,7 @@ struct Found {
 }
 
 /// The first objects of a kind that a hub made and that a selector chooses, as many as this.
-async fn found<K>(client: &Client, selector: &str, most: usize) -> Result<Vec<Found>, StateError>
+async fn list_made_by_hub<K>(client: &Client, selector: &str, most: usize) -> Result<Vec<Found>, StateError>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Made,
 {
@@ -81,7 +81,7 @@ where
         ListParams::default().labels(selector).limit(PAGE.min(u32::try_from(most).unwrap_or(PAGE)));
     let mut all = Vec::new();
     loop {
-        let page = api.list_metadata(&params).await.map_err(failed::<K>)?;
+        let page = api.list_metadata(&params).await.map_err(list_error::<K>)?;
         let made =
             page.items.iter().filter(|object| K::IS_HUBS || object.annotations().contains_key(REGISTRATION));
         all.extend(made.map(|object| Found {
@@ -119,47 +119,47 @@ impl Made for MemberCluster {
     const IS_HUBS: bool = false;
 }
 
-fn failed<K: Made>(error: kube::Error) -> StateError {
+fn list_error<K: Made>(error: kube::Error) -> StateError {
     StateError::Call { kind: K::KIND, source: error.into() }
 }
 
 /// The first object that a hub made and that a selector chooses, in words.
-async fn first(client: &Client, selector: &str) -> Result<Option<(String, Found)>, StateError> {
-    async fn one<K>(client: &Client, selector: &str) -> Result<Option<(String, Found)>, StateError>
+async fn find_first(client: &Client, selector: &str) -> Result<Option<(String, Found)>, StateError> {
+    async fn find_first_of<K>(client: &Client, selector: &str) -> Result<Option<(String, Found)>, StateError>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Made,
     {
-        let found = found::<K>(client, selector, 1).await?.into_iter().next();
+        let found = list_made_by_hub::<K>(client, selector, 1).await?.into_iter().next();
         Ok(found.map(|found| {
             let place = found.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
             (format!("{} {place}{}", K::KIND, found.name), found)
         }))
     }
-    if let Some(found) = one::<VidraTarget>(client, selector).await? {
+    if let Some(found) = find_first_of::<VidraTarget>(client, selector).await? {
         return Ok(Some(found));
     }
-    if let Some(found) = one::<VidraInventory>(client, selector).await? {
+    if let Some(found) = find_first_of::<VidraInventory>(client, selector).await? {
         return Ok(Some(found));
     }
-    one::<MemberCluster>(client, selector).await
+    find_first_of::<MemberCluster>(client, selector).await
 }
 
 /// The labels of what this hub keeps for itself.
-pub fn marks(hub: &HubId) -> BTreeMap<String, String> {
+pub fn hub_labels(hub: &HubId) -> BTreeMap<String, String> {
     BTreeMap::from([(HUB_LABEL.to_owned(), hub.to_string())])
 }
 
 /// These labels say that the object is this hub's.
-pub fn says_whose(labels: &BTreeMap<String, String>, hub: &HubId) -> bool {
+pub fn is_labelled_ours(labels: &BTreeMap<String, String>, hub: &HubId) -> bool {
     labels.get(HUB_LABEL).is_some_and(|of| of == hub.as_str())
 }
 
 /// Nothing is there that a hub has made: a new identity harms nobody.
 ///
 /// # Errors
-/// Something is.
+/// [`StateError::IdentityMissing`]: something is.
 pub async fn ensure_none(client: &Client, namespace: &str) -> Result<(), StateError> {
-    let Some((found, object)) = first(client, "").await? else { return Ok(()) };
+    let Some((found, object)) = find_first(client, "").await? else { return Ok(()) };
     let keep = match object.hub {
         Some(hub) => format!(" --hub-id {hub}, which is the id that the delivered objects bear"),
         None => String::new(),
@@ -179,7 +179,7 @@ pub async fn ensure_ours(
 ) -> Result<(), StateError> {
     let others = format!("{HUB_LABEL},{HUB_LABEL}!={ours}");
     if inherit == Inherit::Refuse {
-        return match first(client, &others).await? {
+        return match find_first(client, &others).await? {
             None => Ok(()),
             Some((found, object)) => Err(StateError::OfAnotherHub {
                 namespace: namespace.to_owned(),
@@ -207,7 +207,7 @@ async fn take_over<K>(client: &Client, others: &str, ours: &HubId) -> Result<(),
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Made,
 {
-    let all = found::<K>(client, others, usize::MAX).await?;
+    let all = list_made_by_hub::<K>(client, others, usize::MAX).await?;
     if let Some(first) = all.first() {
         tracing::warn!(
             kind = K::KIND,
@@ -217,14 +217,14 @@ where
         );
     }
     for object in all {
-        let body = json!({"metadata": {"labels": marks(ours)}});
+        let body = json!({"metadata": {"labels": hub_labels(ours)}});
         let request = Request::new(K::url_path(&(), object.namespace.as_deref()))
             .patch(&object.name, &PatchParams::default(), &Patch::Merge(&body))
-            .map_err(|error| failed::<K>(kube::Error::BuildRequest(error)))?;
+            .map_err(|error| list_error::<K>(kube::Error::BuildRequest(error)))?;
         match client.request::<PartialObjectMeta<K>>(request).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.reason == "NotFound" => {}
-            Err(error) => return Err(failed::<K>(error)),
+            Err(error) => return Err(list_error::<K>(error)),
         }
     }
     Ok(())

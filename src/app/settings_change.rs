@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn apply(hub: &Hub, change: Change<'_>) {
     let Change { config_map, before, reading } = change;
     if let Some(config_map) = config_map {
-        complain(hub, &config_map.object_ref(&()), reading);
+        report_faults(hub, &config_map.object_ref(&()), reading);
     }
     let now = &reading.settings;
     if *now == *before {
@@ -38,11 +38,11 @@ pub(super) fn apply(hub: &Hub, change: Change<'_>) {
         }
     }
     if look_again.resources {
-        hub.catalog.all_resources();
+        hub.catalog.requeue_all_resources();
     }
 }
 
-fn complain(hub: &Hub, about: &ObjectReference, reading: &Reading) {
+fn report_faults(hub: &Hub, about: &ObjectReference, reading: &Reading) {
     let now = &reading.settings;
     for (key, why) in &reading.faults {
         let note = format!("{key}: {why}; until then {}", dynamic_settings::held_instead(key, now));
