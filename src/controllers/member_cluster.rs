@@ -180,19 +180,27 @@ async fn forget(hub: &Hub, name: &str, candidates: &[Arc<Registration>]) -> Resu
     Ok(Verdict::Done(None))
 }
 
-/// The Secret that a MemberCluster refers to, else the oldest that names it. A reference that the hub made
-/// itself gives way when its Secret is gone; one that a person wrote does not.
+/// The Secret that a MemberCluster refers to, else the oldest that names it. A reference that the hub made itself gives way,
+/// when its Secret is gone, to one that is like it; one that a person wrote does not.
 fn chosen(hub: &Hub, member: &MemberCluster, candidates: &[Arc<Registration>]) -> Option<Arc<Registration>> {
     let Some(reference) = &member.spec.kubeconfig_secret_ref else { return candidates.first().cloned() };
     let referred = hub.catalog.registration(&reference.namespace, &reference.name);
-    match referred {
-        None if MemberIntent::read(member).is_some() => {
+    match (referred, MemberIntent::read(member)) {
+        (None, Some(made)) => {
             let mut others = candidates.iter();
-            // One whose member has left registers nothing: it would take the place of one that is gone for a moment.
-            others.find(|one| !one.left || mutants::is(Mutant::LeftRegisters)).cloned()
+            others.find(|one| stands_in(hub, one, (&reference.namespace, &made))).cloned()
         }
-        referred => referred,
+        (referred, _) => referred,
     }
+}
+
+/// May it take the place of a Secret in this namespace, by which the member was made? That one may be gone for a moment only.
+/// So this one must be of the same namespace or the hub's, and carry the same labels: by others targets would be dropped. One
+/// whose member has left registers nothing.
+fn stands_in(hub: &Hub, other: &Registration, (namespace, made): (&str, &MemberIntent)) -> bool {
+    let is_trusted = [namespace, &hub.settings.namespace].contains(&&*other.namespace);
+    let is_alike = || is_trusted && intent(hub, other, Some(made)).labels() == made.labels();
+    (!other.left || mutants::is(Mutant::LeftRegisters)) && (is_alike() || mutants::is(Mutant::AnyStandsIn))
 }
 
 fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Registration>]) {
@@ -343,8 +351,15 @@ fn config(
     let missing = || {
         let named = member.spec.kubeconfig_secret_ref.as_ref();
         let which = named.map_or_else(String::new, |named| format!(" {}/{}", named.namespace, named.name));
+        let others = hub.catalog.registrations_for(&member.name_any());
+        let other = others.iter().find(|one| !one.left && named.is_some()).map_or_else(String::new, |one| {
+            let (namespace, name) = (&one.namespace, &one.name);
+            format!(
+                ". Secret {namespace}/{name} names the cluster too: to have it take the place, name it in spec.kubeconfigSecretRef, or give it the same labels in the same namespace or the hub's"
+            )
+        });
         let message = format!(
-            "its registration Secret{which} is missing, lacks the label {REGISTRATION_LABEL}, or is in no namespace that the hub looks at; nothing is deleted. Restore or label the Secret, or delete the MemberCluster to let the cluster go"
+            "its registration Secret{which} is missing, lacks the label {REGISTRATION_LABEL}, or is in no namespace that the hub looks at; nothing is deleted. Restore or label the Secret, or delete the MemberCluster to let the cluster go{other}"
         );
         (Reason::SecretMissing, message)
     };

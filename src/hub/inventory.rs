@@ -217,6 +217,18 @@ fn are_unnamed(chunks: &Chunks) -> bool {
     chunks.values().any(|chunk| chunk.named.is_empty() && chunk.index != 0)
 }
 
+/// What stands in one stands in another too: one became known only when its entries had been written elsewhere, for its making
+/// was not answered and came late, or no watch told of it. Nothing else would let it go.
+fn are_doubled(chunks: &Chunks) -> bool {
+    if chunks.len() < 2 || mutants::is(Mutant::DoublesStay) {
+        return false;
+    }
+    let mut keys: Vec<&ObjectKey> =
+        chunks.values().flat_map(|chunk| chunk.entries.iter()).map(|kept| &kept.key).collect();
+    keys.sort_unstable();
+    keys.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 /// The whole inventory, after a part of it went from `before` to `now`, in the cluster with this uid. `None`: nothing is to
 /// be written.
 pub fn changed(
@@ -225,7 +237,7 @@ pub fn changed(
     before: &Inventory,
     now: &Inventory,
 ) -> Option<Inventory> {
-    let is_whole = !is_lost(chunks) && !are_unnamed(chunks);
+    let is_whole = !is_lost(chunks) && !are_unnamed(chunks) && !are_doubled(chunks);
     let is_old = |chunk: &Arc<Chunk>| chunk.deleting || chunk.is_elsewhere(cluster);
     if before == now && !chunks.values().any(is_old) && is_whole {
         return None;
@@ -619,6 +631,27 @@ mod tests {
         let mut one = BTreeMap::new();
         bring(&mut one, &inventory(0..3, "a"));
         assert_eq!(changed(&one, None, &inventory(0..3, "a"), &inventory(0..3, "a")), None);
+    }
+
+    #[test]
+    fn what_stands_in_two_chunks_is_brought_into_one_though_nothing_else_changes() {
+        let held = inventory(0..1200, "a");
+        for (index, of) in [(3, 0..1), (7, 1199..1200)] {
+            let mut chunks = BTreeMap::new();
+            bring(&mut chunks, &held);
+            // Its making was not answered, and it comes now.
+            let entries = written(&inventory(of, "").into_iter().collect::<Vec<_>>());
+            perform(&mut chunks, &[ChunkWrite::Create { index, named: vec![0], cluster_uid: None, entries }]);
+            assert_eq!(joined(&chunks), held);
+            // Each life of the hub writes once.
+            for life in 0.. {
+                let Some(whole) = changed(&chunks, None, &held, &held) else { break };
+                let next = writes(&chunks, None, &whole, false, ENTRIES_MAX);
+                perform(&mut chunks, &next[..1]);
+                assert!(!is_lost(&chunks) && life < 10);
+            }
+            assert_eq!((chunks.len(), joined(&chunks)), (3, held.clone()));
+        }
     }
 
     #[test]

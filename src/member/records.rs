@@ -424,13 +424,6 @@ impl Records {
         }
     }
 
-    /// One of these is not as this owner left it, as far as is known without a call.
-    pub fn has_drifted<'k>(&self, owner: &OwnerHash, mut keys: impl Iterator<Item = &'k ObjectKey>) -> bool {
-        let inner = self.inner.lock();
-        let view = |key| inner.objects.get(key).and_then(|record| record.view_of(owner));
-        keys.any(|key| view(key).is_some_and(|view| view.base.has_drifted()))
-    }
-
     /// An object's health as this owner sees it, and why it is not current.
     pub fn health(&self, owner: &OwnerHash, key: &ObjectKey) -> Option<(HealthStatus, Option<String>)> {
         let settings = self.views.evidence.secrecy.tuning.now();

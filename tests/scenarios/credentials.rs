@@ -196,12 +196,47 @@ fn a_secret_that_names_no_member_or_one_of_another_secret_is_told_so_and_registe
     });
 }
 
+/// A label that it lacks would drop targets.
+#[test]
+fn a_secret_that_says_otherwise_does_not_take_the_place_of_one_that_is_gone_for_a_moment() {
+    scenario(async |world| {
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        for name in ["berlin", "tokyo"] {
+            world.register_as(name, &world.kubeconfig(name, Who::VidraHub), json!({"env": "prod"})).await;
+            world.member_says(name, "Ready", "True").await;
+        }
+        let spec = json!({"targets": [{"clusterSelector": {"matchLabels": {"env": "prod"}}}]});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        world.ready("shop").await;
+        let made = alice.live(&settings).await;
+        let mut second = world.hub.live(&world.registration("berlin")).await;
+        second["metadata"] = json!({"name": "second", "namespace": world.settings.namespace,
+            "labels": {"vidra.dev/member-cluster": "berlin"}});
+        let at = At::of(&second);
+        told_of(&world, &world.hub.create(second).await, "AlreadyRegistered").await;
+        world.hub.delete(&world.registration("berlin")).await;
+        member_says_why(&world, "berlin", "CredentialsValid", ("False", "SecretMissing")).await;
+        let member = world.hub.live(&world.member_at("berlin")).await;
+        assert_eq!(member["metadata"]["labels"]["env"], "prod");
+        assert_eq!(member["spec"]["kubeconfigSecretRef"]["name"], "berlin");
+
+        // One that is like it takes its place.
+        world.hub.merge(&at, json!({"metadata": {"labels": {"env": "prod"}}})).await;
+        world.member_says("berlin", "CredentialsValid", "True").await;
+        let member = world.hub.live(&world.member_at("berlin")).await;
+        assert_eq!(member["spec"]["kubeconfigSecretRef"]["name"], "second");
+        world.ready("shop").await;
+        assert_eq!(uid(&alice.live(&settings).await), uid(&made), "it was deleted and made again");
+        world.end().await;
+    });
+}
+
 #[test]
 fn a_secret_whose_member_has_left_does_not_take_the_place_of_one_that_is_gone_for_a_moment() {
     scenario(async |world| {
         let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
         let kubeconfig = world.kubeconfig("berlin", Who::VidraHub);
-        world.register_as("berlin", &kubeconfig, json!({"env": "staging"})).await;
+        world.register_as("berlin", &kubeconfig, json!({"env": "prod"})).await;
         world.member_says("berlin", "Ready", "True").await;
         let left = world.hub.live(&world.registration("berlin")).await;
         world.hub.delete(&world.member_at("berlin")).await;
@@ -223,7 +258,7 @@ fn a_secret_whose_member_has_left_does_not_take_the_place_of_one_that_is_gone_fo
         let message = world.member_says("berlin", "CredentialsValid", "False").await;
         assert!(message.contains(&name), "{message}");
         let member = world.hub.live(&world.member_at("berlin")).await;
-        assert_eq!(member["metadata"]["labels"]["env"], "prod", "{member}");
+        assert_eq!(member["spec"]["kubeconfigSecretRef"]["name"], *name, "{member}");
         world.hub.create(second).await;
         world.ready("shop").await;
         assert_eq!(uid(&alice.live(&settings).await), uid(&made));

@@ -745,3 +745,24 @@ fn a_hub_that_is_behind_two_members_writes_nothing_to_either_and_says_so_in_the_
         world.end().await;
     });
 }
+
+/// As a backup tool brings one back.
+#[test]
+fn a_part_of_an_inventory_that_holds_what_stands_in_another_is_let_go() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.recorded("shop", &["berlin"]).await;
+        let at = |name: &str| At::new("vidra.dev/v1alpha1", "VidraInventory", &world.ns, name);
+        let mut second = world.hub.live(&at("shop.berlin.0")).await;
+        let (labels, finalizers) = (&second["metadata"]["labels"], &second["metadata"]["finalizers"]);
+        second["metadata"] = json!({"name": "shop.berlin.1", "namespace": world.ns, "labels": labels,
+            "finalizers": finalizers});
+        (second["spec"]["chunk"], second["spec"]["chunks"]) = (json!(1), json!([0]));
+        world.hub.create(second).await;
+        world.hub.gone(&at("shop.berlin.1")).await;
+        world.recorded("shop", &["berlin"]).await;
+        world.end().await;
+    });
+}

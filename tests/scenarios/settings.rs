@@ -198,6 +198,33 @@ fn members_register_from_the_namespaces_that_the_settings_name() {
 }
 
 #[test]
+fn a_secret_of_another_namespace_does_not_take_the_place_of_one_that_is_gone_for_a_moment() {
+    scenario(async |mut world| {
+        let team = format!("{}-team", world.ns);
+        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        world.give_registration_rights(&team).await;
+        set(&world, json!({"registrationNamespaces": team})).await;
+        world.register(&["berlin"]).await;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "theirs", "namespace": team, "labels": {"vidra.dev/member-cluster": "berlin"}},
+            "stringData": {"kubeconfig": world.kubeconfig("berlin", Who::Alice)},
+        });
+        let theirs = world.hub.create(secret).await;
+        told_of(&world, &theirs, "AlreadyRegistered").await;
+        world.hub.delete(&world.registration("berlin")).await;
+        let message = world.member_says("berlin", "CredentialsValid", "False").await;
+        assert!(message.contains(&format!("Secret {team}/theirs names the cluster too")), "{message}");
+        let member = world.hub.live(&world.member_at("berlin")).await;
+        assert_eq!(member["spec"]["kubeconfigSecretRef"]["name"], "berlin");
+        world.register(&["berlin"]).await;
+        world.hub.delete(&settings_at(&world)).await;
+        world.hub.delete(&At::new("v1", "Namespace", "", &team)).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_hub_that_may_not_list_its_own_kinds_ends_where_the_settings_say_so() {
     scenario(async |mut world| {
         set(&world, json!({"informer.onStartupError": "Stop"})).await;

@@ -401,6 +401,12 @@ pub enum Mutant {
     OnlyMarksHave,
     /// What is found of a lost inventory counts as there, though it is being deleted.
     FoundStays,
+    /// Any Secret that names a member takes the place of one that is gone.
+    AnyStandsIn,
+    /// A status tells of a delivery before the inventory has the uids, though what is gone is not to be made again.
+    TellsBeforeUids,
+    /// What stands in two parts of an inventory stays so.
+    DoublesStay,
 }
 
 impl Mutant {
@@ -422,7 +428,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 182] = [
+    pub const GUARDS: [Mutant; 185] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -605,6 +611,9 @@ impl Mutant {
         Mutant::ReadyAsEdited,
         Mutant::OnlyMarksHave,
         Mutant::FoundStays,
+        Mutant::AnyStandsIn,
+        Mutant::TellsBeforeUids,
+        Mutant::DoublesStay,
     ];
 }
 

@@ -3,7 +3,7 @@
 
 use std::{mem, time::Duration};
 
-use vidra_api::{Change, RemovingObjects};
+use vidra_api::{Change, DriftPolicy, RemovingObjects};
 use vidra_core::{
     directives::ApplyMode,
     mutants::{self, Mutant},
@@ -198,7 +198,10 @@ async fn publish_and_settle(
     change: &mut InventoryChange,
 ) -> Result<Option<Duration>, CallError> {
     let ctx = scope.ctx;
-    if removes || is_refused(ctx) {
+    // What is not repaired is known by its uid alone once it is gone: nobody tells that it was delivered before that is written.
+    let leaves =
+        ctx.target.spec.drift.policy != DriftPolicy::Correct && !mutants::is(Mutant::TellsBeforeUids);
+    if removes || leaves || is_refused(ctx) {
         // What is gone and still in the inventory would be taken for what is to go, after a crash. And a status does
         // not go to and fro with each try of an inventory that is refused.
         change.settle(ctx).await?;

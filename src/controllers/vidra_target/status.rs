@@ -8,6 +8,7 @@ use vidra_api::{
 };
 use vidra_core::{
     directives::{ApplyMode, WaitFor},
+    health::HealthStatus,
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::Inventory,
@@ -15,6 +16,7 @@ use vidra_core::{
         Delivery, Reason, TargetFacts, Unproven, Unready, left, target_status, tells_other_words,
         tells_the_same,
     },
+    uid::Uid,
 };
 
 use super::{
@@ -36,6 +38,9 @@ use crate::{
     member::session::Session,
     workqueue::Key,
 };
+
+/// What is told of an object that is well, and not as declared.
+const EDITED: &str = "It was edited meanwhile, and the hub repairs it next";
 
 /// What a reconcile came to.
 pub(super) struct Status {
@@ -101,9 +106,8 @@ pub(super) async fn publish(
     let tells = ctx.target.spec.health_rules.is_some() || !status.unready.is_empty();
     let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
-    let behind = || session.is_some_and(|session| is_behind(ctx, session, desired));
     let follows = || ctx.hub.queue.arrivals(&queue_key) > 0;
-    let news = news(told.as_ref(), &status, (rules_are_news, behind), follows);
+    let news = news(told.as_ref(), &status, rules_are_news, follows);
     let is_due = ctx.hub.take_status_turn(&queue_key, news);
     let waits = !is_due && !matches!(news, News::Nothing | News::Values | News::Rested);
     ctx.hub.state.lock().change_target(ctx.key, |state| {
@@ -132,18 +136,22 @@ pub(super) async fn publish(
     Ok(late_in.filter(|left| !left.is_zero()))
 }
 
-/// Some object has drifted, and a reconcile repairs it.
-fn is_behind(ctx: &Context<'_>, session: &Session, desired: &Desired) -> bool {
-    let repairs = ctx.target.spec.drift.policy == DriftPolicy::Correct && !mutants::is(Mutant::ReadyAsEdited);
-    repairs && session.records.has_drifted(&ctx.owner_hash(ctx.key), desired.objects.keys())
+/// A reconcile follows at once that repairs what has drifted, and the target is not Ready yet: what is well only as it was
+/// edited does not make it so.
+fn is_repaired_first(ctx: &Context<'_>, before: &VidraTargetStatus) -> bool {
+    let is_ready = before.state == Some(TargetState::Ready)
+        && before.revision.as_deref() == Some(&*ctx.target.spec.revision);
+    ctx.target.spec.drift.policy == DriftPolicy::Correct
+        && !is_ready
+        && ctx.hub.queue.arrivals(&Key::Target(ctx.key.clone())) > 0
+        && !mutants::is(Mutant::ReadyAsEdited)
 }
 
-/// What there is to tell, beside what was `told`. `is_behind`: an object may be well only because it is otherwise than
-/// declared. `follows`: another reconcile comes at once.
+/// What there is to tell, beside what was `told`. `follows`: another reconcile comes at once.
 fn news(
     told: Option<&VidraTargetStatus>,
     now: &VidraTargetStatus,
-    (rules_are_news, is_behind): (bool, impl FnOnce() -> bool),
+    rules_are_news: bool,
     follows: impl FnOnce() -> bool,
 ) -> News {
     if told == Some(now) && !rules_are_news {
@@ -153,9 +161,8 @@ fn news(
     let before = told.unwrap_or(&none);
     let is_as_told =
         before.feedback_at.is_some() && now.feedback_at.is_none() && before.feedback == now.feedback;
-    // A delivery's end waits for nobody, unless what makes it Ready is undone at once.
-    let is_end = (before.state, &before.revision) != (now.state, &now.revision)
-        && !(now.state == Some(TargetState::Ready) && is_behind());
+    // A delivery's end waits for nobody.
+    let is_end = (before.state, &before.revision) != (now.state, &now.revision);
     match tells_the_same(Some(before), Some(now)) || tells_other_words(before, now) {
         true if !rules_are_news && is_as_told => News::Rested,
         true if !rules_are_news => News::Values,
@@ -182,8 +189,10 @@ fn facts<'a>(
     let chunks = ctx.hub.catalog.inventory(ctx.key);
     let known = |special: &dyn Fn(&ObjectKey) -> bool| inventory.part(&chunks, special);
     let settled = SettledObjects::of(&desired.wants, known);
-    let Healths { ready, suspended, unproven, unready } = session
-        .map_or_else(Default::default, |session| healths(ctx, session, desired, &settled, &status, known));
+    let Healths { ready, suspended, unproven, unready } = session.map_or_else(Default::default, |session| {
+        let status = (&status, is_repaired_first(ctx, before));
+        healths(ctx, session, desired, &settled, status, known)
+    });
     if let Some(unproven) = &unproven {
         ctx.hub.state.lock().note_unproven(ctx.key, unproven.kinds());
     }
@@ -265,7 +274,7 @@ fn healths(
     session: &Session,
     desired: &Desired,
     settled: &SettledObjects,
-    status: &Status,
+    (status, is_repaired_first): (&Status, bool),
     known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
 ) -> Healths {
     let owner = ctx.owner_hash(ctx.key);
@@ -273,20 +282,26 @@ fn healths(
     let (mut unproven, mut not_ours) = (Some(Unproven::default()), BTreeMap::new());
     let wait_for =
         |key| desired.objects.get(key).map_or(WaitFor::Health, |declared| declared.directives.wait_for);
-    let is_absent =
-        |key| desired.objects.get(key).is_some_and(|one| one.directives.apply == ApplyMode::IfAbsent);
     let causes = cause::known(ctx);
     let mut ends: Option<Duration> = None;
     session.records.healths(&owner, desired.objects.keys(), |key, seen| match seen {
         _ if status.drift.gone.contains(key) => unready.add_left(key),
         // Somebody else's, where one is wanted only if there is none: how it is is their matter.
-        Some(seen) if !seen.proof && settled.all.contains(key) && is_absent(key) => {
+        Some(seen)
+            if !seen.proof && settled.all.contains(key) && is_applied(desired, key, ApplyMode::IfAbsent) =>
+        {
             drop(not_ours.insert(key.clone(), seen.uid.clone()));
         }
         Some(seen) => {
             ends = ends.into_iter().chain(seen.ends).min();
             unproven = unproven.take().filter(|_| seen.unproven.is_some());
             match seen.health.is_well() {
+                true if is_repaired_first
+                    && seen.has_drifted
+                    && is_applied(desired, key, ApplyMode::Always) =>
+                {
+                    unready.add(key, HealthStatus::InProgress, Some(EDITED), wait_for(key));
+                }
                 true if seen.proof => {
                     ready += 1;
                     suspended += i64::from(seen.suspended);
@@ -310,12 +325,24 @@ fn healths(
     if let Some(ends) = ends.filter(|_| !mutants::is(Mutant::VerdictsNeverEnd)) {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), ends);
     }
-    // Somebody else's object in its place is none of the target's.
-    if !not_ours.is_empty() {
-        let held = known(&|key| not_ours.contains_key(key));
-        ready += held.iter().filter(|(key, held)| not_ours.get(key) == Some(&held.uid)).count() as i64;
-    }
+    ready += still_held(&not_ours, known);
     Healths { ready, suspended, unproven, unready }
+}
+
+/// How many of these are the target's by their uid; somebody else's object in the place of one is not.
+fn still_held(
+    uids: &BTreeMap<ObjectKey, Uid>,
+    known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
+) -> i64 {
+    if uids.is_empty() {
+        return 0;
+    }
+    let held = known(&|key| uids.contains_key(key));
+    held.iter().filter(|(key, held)| uids.get(key) == Some(&held.uid)).count() as i64
+}
+
+fn is_applied(desired: &Desired, key: &ObjectKey, mode: ApplyMode) -> bool {
+    desired.objects.get(key).is_some_and(|one| one.directives.apply == mode)
 }
 
 /// What it needs of the member is known from here on.

@@ -20,7 +20,8 @@ pub(super) fn note(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: &V
             session.wake(targets, Some(&owner.hash));
         }
         Note::Hidden => {
-            session.records.tell_hidden(gvk, Live::from(live.clone()));
+            let targets = session.records.tell_hidden(gvk, Live::from(live.clone()));
+            session.wake(targets, Some(&owner.hash));
         }
         Note::Present => session.records.tell_present(key, &Live::from(live.clone())),
         Note::Fixed => session.records.tell_fixed(&owner.hash, key, live),

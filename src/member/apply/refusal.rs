@@ -1,7 +1,10 @@
 //! The words for what a person must decide, and for what is tried again. Paths and names are a member's: they are cut,
 //! and shown only where they may be.
 
-use vidra_api::labels::TAKE_OVER_FROM;
+use vidra_api::{
+    labels::{HUB_LABEL, TAKE_OVER_FROM},
+    names::HubId,
+};
 use vidra_core::{
     apply::{Disagreement, Obstacle, Refusal, Retry},
     fields::Apart,
@@ -79,6 +82,12 @@ pub(super) fn outcome(executor: &Executor<'_>, key: &ObjectKey, refusal: &Refusa
 }
 
 fn of_other_hub(key: &ObjectKey, other: &str, named: Option<&str>) -> String {
+    if HubId::try_from(other).is_err() {
+        let other = unseen::shown(other, LABEL_MAX);
+        return format!(
+            "{key} bears the label {HUB_LABEL} with a value that is no hub's id: {other:?}; take it off"
+        );
+    }
     let other = unseen::shown(other, LABEL_MAX);
     let named = named.map_or_else(String::new, |named| {
         format!("; the annotation names {:?}, which is another", unseen::shown(named, LABEL_MAX))

@@ -54,6 +54,8 @@ pub struct Seen<'a> {
     pub uid: &'a Uid,
     /// It is proved to be the owner's by its marks.
     pub proof: bool,
+    /// It is not as the owner left it, as far as is known without a call.
+    pub has_drifted: bool,
 }
 
 impl Record {
@@ -118,7 +120,9 @@ impl Record {
     /// As a status of this owner sees it.
     pub(super) fn seen<'a>(&'a self, owner: &OwnerHash, standing: Standing<'a>) -> Seen<'a> {
         let Standing { status: health, suspended, unproven, note, ends, .. } = standing;
-        Seen { health, suspended, unproven, note, ends, uid: &self.uid, proof: self.is_proved(owner) }
+        let view = self.view_of(owner);
+        let (proof, has_drifted) = view.map_or((false, false), |view| (view.proof, view.base.has_drifted()));
+        Seen { health, suspended, unproven, note, ends, uid: &self.uid, proof, has_drifted }
     }
 
     pub(super) fn owners(&self) -> BTreeSet<OwnerHash> {

@@ -249,9 +249,11 @@ pub(super) fn plausible(kinds: Kinds) -> Result<Kinds, CallError> {
     Err(CallError { class: Class::Server, message })
 }
 
-/// An object's uid as API servers give them out.
+/// An object's uid as API servers give them out. Messages name it in commands that people paste: nothing in it means anything
+/// to a shell.
 pub fn is_proper_uid(uid: &str) -> bool {
-    (1..=UID_MAX).contains(&uid.len()) && uid.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=UID_MAX).contains(&uid.len())
+        && uid.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 /// What kube-system's uid must look like to say which cluster it is.
@@ -259,7 +261,9 @@ pub(super) fn proper_uid(uid: String) -> Result<String, CallError> {
     if is_proper_uid(&uid) || mutants::is(Mutant::AnyUid) {
         return Ok(uid);
     }
-    let message = format!("its Namespace kube-system has no proper uid (1 to {UID_MAX} visible characters)");
+    let message = format!(
+        "its Namespace kube-system has no proper uid (1 to {UID_MAX} letters, digits, '-', '.' or '_')"
+    );
     Err(CallError { class: Class::Server, message })
 }
 
@@ -270,7 +274,7 @@ mod tests {
     #[test]
     fn a_uid_that_is_none_is_no_identity() {
         assert!(proper_uid("0b2f-11".to_owned()).is_ok_and(|uid| uid == "0b2f-11"));
-        for uid in ["", "a b", "a\n", "ü", &"x".repeat(UID_MAX + 1)] {
+        for uid in ["", "a b", "a\n", "ü", "x$(id)", "a;b", "a|b", "`id`", &"x".repeat(UID_MAX + 1)] {
             assert!(proper_uid(uid.to_owned()).is_err_and(|error| error.class == Class::Server), "{uid:?}");
         }
     }

@@ -376,3 +376,43 @@ fn what_became_of_a_target_is_not_told_of_the_one_that_was_made_again_in_its_pla
         world.end().await;
     });
 }
+
+/// What is not repaired is known by its uid alone once it is gone.
+#[test]
+fn what_somebody_deletes_after_the_process_that_told_of_it_ended_is_only_reported() {
+    scenario(async |mut world| {
+        world.register(&["berlin"]).await;
+        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let hub = memory(&world, "hub");
+        let told = Arc::new(AtomicBool::default());
+        let (tells, is_told) = (told.clone(), told.clone());
+        hub.set_validating_admission(Some(Arc::new(move |call: &Call, object: &Value| {
+            let whole = call.resource == "vidratargets" && object["status"]["revision"].is_string();
+            tells.fetch_or(whole, Ordering::Relaxed);
+            Ok(())
+        })));
+        // The process ends behind the status that tells that all is applied.
+        hub.set_fault(Arc::new(move |call: &Call| {
+            let writes = call.resource == "vidrainventories" && call.verb == Verb::Update;
+            if writes && is_told.load(Ordering::Relaxed) { Fault::DropBefore } else { Fault::None }
+        }));
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "drift": {"policy": "Report"},
+            "reconcile": {"interval": "1s"}});
+        world.deliver_with("shop", &config_map("settings", "one"), spec).await;
+        wait_for("it is told", SOON, async || match told.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err("not yet".into()),
+        })
+        .await;
+        world.stop_hub().await;
+        hub.clear_fault();
+        hub.set_validating_admission(None);
+        alice.delete(&settings).await;
+        let mark = world.mark();
+        world.start_hub().await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectsMissing").await;
+        world.after_passes(2).await;
+        assert_eq!(world.writes_to(&settings, "berlin", &mark), []);
+        world.end().await;
+    });
+}

@@ -645,6 +645,11 @@ impl Index {
         self.past.iter().filter_map(|(key, past)| Some((key, past.last()?.1.as_ref()?)))
     }
 
+    /// What was there last, also of what is gone.
+    pub fn was_last(&self, key: &Key) -> Option<Arc<Value>> {
+        self.past.get(key)?.iter().rev().find_map(|(_, object)| object.clone())
+    }
+
     /// What is there now.
     pub fn live(&self, key: &Key) -> Option<Arc<Value>> {
         self.past.get(key)?.last()?.1.clone()

@@ -14,7 +14,7 @@ use vidra_api::{
     names::{HubId, OwnerHash, target_name},
 };
 
-use super::{Judge, appliers, deeds::content, labelled, owner_of, told::is_ending, uid};
+use super::{Judge, appliers, deeds::content, is_applied, labelled, owner_of, told::is_ending, uid};
 use crate::sim::{
     declared::{Past, since},
     doc::Doc,
@@ -304,6 +304,12 @@ impl Judge {
         self.index.targets.get(&target_name(resource, &key[0])).is_some_and(|target| target.recalled)
     }
 
+    /// Did nothing prove it the hub's any more when it went? Of such an object the hub says that people are to delete it.
+    fn went_unproved(&self, key: &Key) -> bool {
+        let last = self.index.was_last(key);
+        last.is_some_and(|live| !is_applied(&live) && self.is_of_nobody(key, &live))
+    }
+
     /// Did the target lose a status since then by which nothing was delivered whole? The hub may still go by it.
     fn went_unsaid(&self, resource: &str, key: &Key, then: Instant) -> bool {
         self.unsaid.get(&target_name(resource, &key[0])).is_some_and(|at| *at >= then)
@@ -328,13 +334,14 @@ impl Judge {
             && (shown || !self.is_recalled(resource, key) && !self.went_unsaid(resource, key, then));
         // An inventory that was lost tells of nothing that is not seen.
         let seen = old.is_some_and(labelled) || !self.is_forgetful(&key[0]);
+        let provable = old.is_some() || !self.went_unproved(key);
         if again && !changes {
             marks::note("rule:applied as before");
         }
         if said.iter().all(|spec| leaves(spec)) && changes {
             marks::note("rule:declared otherwise");
         }
-        if said.iter().all(|spec| leaves(spec)) && again && changes && seen {
+        if said.iter().all(|spec| leaves(spec)) && again && changes && seen && provable {
             return Some(format!("was repaired, and {resource} is not to"));
         }
         let old = old.filter(|old| appliers(old).contains(&super::manager(resource)))?;
