@@ -1,6 +1,6 @@
-//! Pagination (`limit` and `continue`): the pages of one list, one after another, and what to do where they are too large: with fewer objects in each,
-//! down to one; and one that is too large by itself is asked for without its content, so that it can be named and
-//! the list goes on behind it. Where objects are small again, pages grow again.
+//! Pagination (`limit` and `continue`): the pages of one list, one after another, and what to do where they are too large:
+//! with fewer objects in each, down to one; and one that is too large by itself is asked for without its content, so that it
+//! can be named and the list goes on behind it. Where objects are small again, pages grow again.
 //!
 //! Of members, each page is read and folded in a turn, of which all of them have a few. A server that does not answer has none:
 //! what it is asked first it is asked without one. Where none is free when it answers, the answer is not kept, for those

@@ -8,6 +8,13 @@ use vidra_api::TargetState;
 
 use crate::{config_map, events, marks, says, scenario, uid};
 
+/// An object of the hub goes though its finalizer is not done.
+async fn vanishes(world: &World, at: &At, propagation: &str) {
+    world.hub.delete_with(at, json!({"propagationPolicy": propagation})).await;
+    world.hub.merge(at, json!({"metadata": {"finalizers": null}})).await;
+    world.hub.gone(at).await;
+}
+
 /// Delivered, and then the VidraResource goes without a word to the hub; its garbage collector may have begun with the
 /// VidraTarget. What the target says then.
 async fn gone(world: &mut World, propagation: &str) -> (Access, Value, String) {
@@ -18,10 +25,7 @@ async fn gone(world: &mut World, propagation: &str) -> (Access, Value, String) {
     world.recorded("shop", &["berlin"]).await;
     let live = alice.live(&settings).await;
     world.stop_hub().await;
-    let resource = world.resource_at("shop");
-    world.hub.delete_with(&resource, json!({"propagationPolicy": propagation})).await;
-    world.hub.merge(&resource, json!({"metadata": {"finalizers": null}})).await;
-    world.hub.gone(&resource).await;
+    vanishes(world, &world.resource_at("shop"), propagation).await;
     world.start_hub().await;
     let message = world.target_is("shop", "berlin", TargetState::Unknown, "ResourceMissing").await;
     (alice, live, message)
@@ -71,9 +75,7 @@ fn an_inventory_without_a_target_stays_until_its_resource_is_applied_again_and_d
         let live = alice.live(&settings).await;
         world.stop_hub().await;
         for at in [world.resource_at("shop"), world.target_at("shop", "berlin")] {
-            world.hub.delete_with(&at, json!({"propagationPolicy": "Orphan"})).await;
-            world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
-            world.hub.gone(&at).await;
+            vanishes(&world, &at, "Orphan").await;
         }
         world.start_hub().await;
         let mark = world.mark();

@@ -159,8 +159,7 @@ fn an_informer_that_cannot_start_ends_the_contact_where_the_settings_say_so() {
 #[test]
 fn members_register_from_the_namespaces_that_the_settings_name() {
     scenario(async |mut world| {
-        let team = format!("{}-team", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        let team = world.namespace_beside().await;
         world.give_registration_rights(&team).await;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -200,8 +199,7 @@ fn members_register_from_the_namespaces_that_the_settings_name() {
 #[test]
 fn a_secret_of_another_namespace_does_not_take_the_place_of_one_that_is_gone_for_a_moment() {
     scenario(async |mut world| {
-        let team = format!("{}-team", world.ns);
-        world.hub.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}})).await;
+        let team = world.namespace_beside().await;
         world.give_registration_rights(&team).await;
         set(&world, json!({"registrationNamespaces": team})).await;
         world.register(&["berlin"]).await;

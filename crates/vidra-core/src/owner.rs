@@ -92,11 +92,8 @@ pub fn ownership(live: &Value, owner: &Owner) -> Ownership {
 
 /// Our own Apply entry owns our owner label, whatever else the object says of itself.
 pub fn is_proved(live: &Value, owner: &Owner) -> bool {
-    proves(live, &owner.manager, &owner.hash)
-}
-
-fn proves(live: &Value, manager: &str, hash: &OwnerHash) -> bool {
-    fields::own_apply_set(live, manager).is_some_and(|set| fields::owns_label(&set, &hash.label_key()))
+    let set = fields::own_apply_set(live, &owner.manager);
+    set.is_some_and(|set| fields::owns_label(&set, &owner.hash.label_key()))
 }
 
 /// The field managers of the other VidraResources of this hub that apply the object.

@@ -106,8 +106,7 @@ pub(super) async fn publish(
     let tells = ctx.target.spec.health_rules.is_some() || !status.unready.is_empty();
     let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
-    let follows = || ctx.hub.queue.arrivals(&queue_key) > 0;
-    let news = news(told.as_ref(), &status, rules_are_news, follows);
+    let news = news(told.as_ref(), &status, rules_are_news, || is_followed(ctx));
     let is_due = ctx.hub.take_status_turn(&queue_key, news);
     let waits = !is_due && !matches!(news, News::Nothing | News::Values | News::Rested);
     ctx.hub.state.lock().change_target(ctx.key, |state| {
@@ -136,6 +135,11 @@ pub(super) async fn publish(
     Ok(late_in.filter(|left| !left.is_zero()))
 }
 
+/// Another reconcile comes at once.
+fn is_followed(ctx: &Context<'_>) -> bool {
+    ctx.hub.queue.arrivals(&Key::Target(ctx.key.clone())) > 0
+}
+
 /// A reconcile follows at once that repairs what has drifted, and the target is not Ready yet: what is well only as it was
 /// edited does not make it so.
 fn is_repaired_first(ctx: &Context<'_>, before: &VidraTargetStatus) -> bool {
@@ -143,7 +147,7 @@ fn is_repaired_first(ctx: &Context<'_>, before: &VidraTargetStatus) -> bool {
         && before.revision.as_deref() == Some(&*ctx.target.spec.revision);
     ctx.target.spec.drift.policy == DriftPolicy::Correct
         && !is_ready
-        && ctx.hub.queue.arrivals(&Key::Target(ctx.key.clone())) > 0
+        && is_followed(ctx)
         && !mutants::is(Mutant::ReadyAsEdited)
 }
 

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use memkube::{Call, Cluster, Fault, Verb};
-use serde_json::json;
-use testkit::world::{At, SOON, World, wait_for};
+use memkube::{Backup, Call, Cluster, Fault, Verb};
+use serde_json::{Value, json};
+use testkit::world::{Access, At, SOON, World, wait_for};
 use vidra_api::TargetState;
 
 use super::{leading::deleted, memory, scenario};
@@ -83,6 +83,20 @@ fn restored(quick: bool) {
     });
 }
 
+/// The bank goes, the shop changes what it has, the member goes back to the backup, and the shop changes it again.
+async fn changed_around_a_restore(world: &World, alice: &Access, backup: &Backup) -> Value {
+    let settings = At::config_map(&world.ns, "settings");
+    world.remove("bank").await;
+    world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
+    alice.when(&settings, "changed", says("two")).await;
+    world.ready("shop").await;
+    let frozen = world.freeze("berlin");
+    world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+    memory(world, "berlin").restore(backup);
+    drop(frozen);
+    alice.when(&settings, "changed again", says("two")).await
+}
+
 /// The backup has no marks of the one that keeps it now: that the inventory has the object is enough.
 #[test]
 fn a_resource_that_only_the_backup_of_a_member_knows_keeps_nothing_from_one_that_came_after_the_backup() {
@@ -96,16 +110,7 @@ fn a_resource_that_only_the_backup_of_a_member_knows_keeps_nothing_from_one_that
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
         let before = alice.live(&settings).await;
-        world.remove("bank").await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
-        alice.when(&settings, "changed", says("two")).await;
-        world.ready("shop").await;
-
-        let frozen = world.freeze("berlin");
-        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
-        memory(&world, "berlin").restore(&backup);
-        drop(frozen);
-        let live = alice.when(&settings, "changed again", says("two")).await;
+        let live = changed_around_a_restore(&world, &alice, &backup).await;
         assert_eq!(uid(&live), uid(&before), "it stayed the same object");
         world.ready("shop").await;
         world.end().await;
@@ -116,22 +121,13 @@ fn a_resource_that_only_the_backup_of_a_member_knows_keeps_nothing_from_one_that
 fn a_resource_that_only_the_backup_of_a_member_knows_keeps_no_other_from_changing_what_both_applied() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let (alice, settings) = (world.alice("berlin").await, At::config_map(&world.ns, "settings"));
+        let alice = world.alice("berlin").await;
         for name in ["shop", "bank"] {
             world.deliver(name, &["berlin"], &config_map("settings", "one")).await;
             world.ready(name).await;
         }
         let backup = memory(&world, "berlin").backup();
-        world.remove("bank").await;
-        world.deliver("shop", &["berlin"], &config_map("settings", "two")).await;
-        alice.when(&settings, "changed", says("two")).await;
-        world.ready("shop").await;
-
-        let frozen = world.freeze("berlin");
-        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
-        memory(&world, "berlin").restore(&backup);
-        drop(frozen);
-        let live = alice.when(&settings, "changed again", says("two")).await;
+        let live = changed_around_a_restore(&world, &alice, &backup).await;
         assert!(marks(&live).iter().any(|mark| mark.ends_with("/bank")), "the backup knows it: {live}");
         world.ready("shop").await;
         world.end().await;

@@ -169,7 +169,6 @@ impl Judge {
             key[0] == *cluster && is_bare && !index.holds_uid(uid(live))
         });
         self.unprovable.extend(bare.map(|(_, live)| uid(live).to_owned()));
-        self.unprovable.retain(|uid| !index.holds_uid(uid));
     }
 
     /// Somebody has taken an object away, or what shows as what it was applied: from then on the revision that was applied
