@@ -24,10 +24,10 @@ use crate::{
     hub::{
         api::HubApi,
         catalog::Catalog,
+        crd_version::{self, SchemaError},
         events::{Events, Writer},
         identity::{self, Identity, IdentityError},
         revisions::Revisions,
-        schema::{self, SchemaError},
         sources::watch::follow_sources,
         watch::{Startup, follow_all},
     },
@@ -77,7 +77,7 @@ pub async fn run(
     synced: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
-    let known = stop.run_until_cancelled(schema::check(&deps.client)).await.transpose()?;
+    let known = stop.run_until_cancelled(crd_version::check(&deps.client)).await.transpose()?;
     if known.is_none() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, thread::available_p
 use clap::Parser;
 use vidra_core::kubeconfig::Allow;
 
-use crate::config::{Inherit, Settings, memory, parse_interval};
+use crate::config::{Inherit, Settings, memory, parse_duration};
 
 /// Threads that work, where nothing is said: one delivers thousands of objects in a second.
 const THREADS_MOST: usize = 4;
@@ -42,7 +42,7 @@ pub struct Flags {
     #[arg(long)]
     pub adopt_hub_state: bool,
     /// How often each target is compared although nothing happened.
-    #[arg(long, default_value = "10m", value_parser = parse_interval)]
+    #[arg(long, default_value = "10m", value_parser = parse_duration)]
     pub interval: Duration,
     /// Compare on the interval only; a VidraResource may say otherwise.
     #[arg(long)]

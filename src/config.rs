@@ -3,7 +3,7 @@
 pub mod dynamic_settings;
 pub mod health_rules;
 pub mod memory;
-mod refusal;
+pub mod refusal;
 pub mod tuning;
 
 use std::time::Duration;
@@ -13,25 +13,25 @@ use vidra_core::kubeconfig::Allow;
 /// A duration as users write it could not be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} is no duration of at most 720h (30 days); write it like 30s, 10m or 1h30m")]
-pub struct IntervalError(String);
+pub struct DurationError(String);
 
 /// The bounds that the schema of a VidraResource draws.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Reads a duration such as `30s`, `10m`, `1h30m`, as long as an object may say at most.
-pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let read = read(text)?;
-    if read > LONGEST { Err(IntervalError(text.to_owned())) } else { Ok(read) }
+    if read > LONGEST { Err(DurationError(text.to_owned())) } else { Ok(read) }
 }
 
 /// What an object says: one that is older than the schema may be beyond its bounds. `None`: nothing that can be read.
-pub fn clamped_interval(text: Option<&str>) -> Option<Duration> {
+pub fn clamped_duration(text: Option<&str>) -> Option<Duration> {
     Some(read(text?).ok()?.clamp(SHORTEST, LONGEST))
 }
 
-fn read(text: &str) -> Result<Duration, IntervalError> {
-    let bad = || IntervalError(text.to_owned());
+fn read(text: &str) -> Result<Duration, DurationError> {
+    let bad = || DurationError(text.to_owned());
     // The sign would be lost.
     if text.starts_with('-') {
         return Err(bad());
@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn durations_are_read_as_users_write_them() {
         for (text, seconds) in [("30s", 30), ("10m", 600), ("1h30m", 5400)] {
-            assert_eq!(parse_interval(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["", "0s", "ten", "5", "-1m", "721h"] {
-            assert!(parse_interval(text).is_err(), "{text:?}");
+            assert!(parse_duration(text).is_err(), "{text:?}");
         }
     }
 
@@ -90,8 +90,8 @@ mod tests {
     fn an_object_that_is_older_than_the_schema_is_taken_within_its_bounds() {
         let cases = [("87600h", 720 * 3600), ("1ms", 1), ("90s", 90)];
         for (text, seconds) in cases {
-            assert_eq!(clamped_interval(Some(text)), Some(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(clamped_duration(Some(text)), Some(Duration::from_secs(seconds)), "{text}");
         }
-        assert_eq!((clamped_interval(None), clamped_interval(Some("ten"))), (None, None));
+        assert_eq!((clamped_duration(None), clamped_duration(Some("ten"))), (None, None));
     }
 }

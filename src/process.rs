@@ -26,7 +26,7 @@ use crate::{
     },
     cli::Flags,
     config::Settings,
-    hub::schema,
+    hub::crd_version,
     internal_limits::InternalLimits,
     leader_election::{
         keeper::{Keeper, KeeperError, Pulse},
@@ -150,7 +150,7 @@ async fn guarded(
         (Arc::new(SystemClock), Arc::new(SystemRng::default()));
     installed(&client).await?;
     // Before the Lease: the hub that has it goes on with the CRDs that it knows.
-    schema::check(&client).await.map_err(RunError::from)?;
+    crd_version::check(&client).await.map_err(RunError::from)?;
     let holder = match flags.named_holder() {
         Some(holder) => holder,
         None => format!("vidra-hub-{}", rng.name(8)?),

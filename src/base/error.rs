@@ -103,7 +103,7 @@ impl CallError {
 
     /// The member asks to be left alone for as long: nothing was sent.
     pub fn throttled(rest: Duration) -> Self {
-        let message = "it has too many requests, and asks to be left alone".to_owned();
+        let message = "it throttles requests (429) and asks the hub to wait".to_owned();
         Self { class: Class::Throttled(Some(rest)), message }
     }
 

@@ -6,6 +6,6 @@ pub mod env;
 pub mod error;
 pub mod interner;
 pub mod limiter;
+pub mod resource_version;
 pub mod supervise;
-pub mod version;
 pub mod withdrawal;

@@ -19,7 +19,7 @@ pub enum Withdrawn {
     /// The Lease was not renewed lately: another process may have it.
     Lease,
     /// What the VidraTarget asks for is not what the VidraResource and the MemberCluster ask for.
-    Intent,
+    Unwanted,
     /// Another VidraResource has come to declare the object.
     Claimed,
 }
@@ -32,13 +32,13 @@ impl fmt::Display for Withdrawn {
             Self::Target => "something else is wanted now",
             Self::Suspended => "the member is suspended",
             Self::Lease => "the Lease was not renewed lately",
-            Self::Intent => "it is not wanted any more",
+            Self::Unwanted => "it is not wanted any more",
             Self::Claimed => "another VidraResource may declare it now",
         })
     }
 }
 
-/// The same as of a call that is not made, or whose answer nobody waits for.
+/// The error of a call that is not sent, or whose answer nobody waits for.
 impl From<Withdrawn> for CallError {
     fn from(why: Withdrawn) -> Self {
         Self { class: Class::Withdrawn, message: why.to_string() }

@@ -8,17 +8,17 @@ use std::{
 };
 
 use vidra_core::{
-    carried::Carried,
     drift::Redactions,
     duration::told,
     guard,
     health::facts::Waits,
     ignore::Autoscalers,
     mutants::{self, Mutant},
+    registration_labels::LabelFilter,
     select,
 };
 
-use super::{Settings, parse_interval};
+use super::{Settings, parse_duration};
 
 /// Each has a watch of its own.
 const NAMESPACES_MAX: usize = 50;
@@ -118,7 +118,7 @@ pub struct DynamicSettings {
     /// Namespaces of the hub that members allow whose MemberClusters do not say; `None`: all.
     pub default_allowed_namespaces: Option<Vec<String>>,
     /// Which labels of a registration Secret go to its MemberCluster.
-    pub carried_labels: Carried,
+    pub carried_labels: LabelFilter,
     /// The field managers to which replicas that are scaled are left.
     pub autoscalers: Arc<Autoscalers>,
     /// Whether a Secret may stand in a VidraResource itself, where all may read it who read VidraResources.
@@ -160,7 +160,7 @@ impl DynamicSettings {
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             default_allowed_namespaces: None,
-            carried_labels: Carried::default(),
+            carried_labels: LabelFilter::default(),
             autoscalers: Arc::default(),
             allow_inline_secrets: true,
             allow_proxy: settings.allow.proxy,
@@ -384,7 +384,7 @@ const SETTINGS: [Setting; 30] = [
     Setting {
         key: "carriedLabels",
         alias: None,
-        take: |settings, text| put(&mut settings.carried_labels, Carried::parse(text)),
+        take: |settings, text| put(&mut settings.carried_labels, LabelFilter::parse(text)),
     },
     Setting {
         key: "autoscalerManagers",
@@ -522,7 +522,7 @@ fn duration(text: &str, least: u64, most: u64) -> Result<Duration, String> {
     let (least, most) = (Duration::from_millis(least), Duration::from_millis(most));
     let zero = (text.trim() == "0s").then_some(Duration::ZERO);
     let read =
-        zero.or_else(|| parse_interval(text).ok()).filter(|duration| (least..=most).contains(duration));
+        zero.or_else(|| parse_duration(text).ok()).filter(|duration| (least..=most).contains(duration));
     read.ok_or_else(|| {
         let (least, most) = (told(least), told(most));
         format!("write a duration from {least} to {most} with its units, such as 30s, 10m or 1h30m")

@@ -12,13 +12,13 @@ const LASTS: Duration = Duration::from_secs(30);
 
 /// Since when each try was refused.
 #[derive(Debug, Default)]
-pub(super) struct Refusal {
+pub struct Refusal {
     since: Option<Instant>,
 }
 
 impl Refusal {
     /// A try has failed so. Whether all of them were refused for so long that the hub lacks the right.
-    pub(super) fn lasts(&mut self, error: &CallError) -> bool {
+    pub fn lasts(&mut self, error: &CallError) -> bool {
         if error.class != Class::Forbidden {
             self.since = None;
             return false;

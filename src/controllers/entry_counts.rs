@@ -9,13 +9,13 @@ pub fn read(hub: &Hub) -> Entries {
     all.extend(hub.catalog.entries());
     all.extend(hub.queue.entries());
     all.extend(hub.revisions.entries());
-    all.insert("clusters that are counted", hub.metrics.clusters().len());
+    all.insert("clusters that are counted", hub.metrics.clusters().count());
     let sessions = hub.sessions.lock().clone();
     all.insert("sessions", sessions.len());
     all.insert("members with late creates", hub.late_creates.count());
     for session in sessions.values() {
         let own = session.records.entries().into_iter().chain(session.informers.entries());
-        for (name, count) in own.chain([("claims", session.claims.len())]) {
+        for (name, count) in own.chain([("claims", session.claims.count())]) {
             *all.entry(name).or_default() += count;
         }
     }

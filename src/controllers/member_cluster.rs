@@ -30,7 +30,7 @@ use crate::{
     hub::{
         catalog::Lack,
         events::Severity,
-        registration::{KUBECONFIG_KEYS, MemberIntent, Registration},
+        registration::{KUBECONFIG_KEYS, MemberDeclaration, Registration},
         state_ownership::{hub_labels, is_labelled_ours},
     },
     member::session::{Session, State},
@@ -41,7 +41,7 @@ use crate::{
 pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
     match run(hub, name).await {
         Ok(verdict) => {
-            write_refusal::forget_failures(hub, &Key::Cluster(name.clone()));
+            write_refusal::clear_failed_writes(hub, &Key::Cluster(name.clone()));
             verdict
         }
         Err(error) => {
@@ -54,7 +54,9 @@ pub async fn reconcile(hub: &Hub, name: &Arc<str>) -> Verdict {
 /// Tells that a write of a MemberCluster failed, where that is to be told: on its registration, for the MemberCluster may
 /// not be there.
 fn tell_refusal(hub: &Hub, name: &Arc<str>, error: &CallError) {
-    let Some(told) = write_refusal::refusal(hub, &Key::Cluster(name.clone()), error) else { return };
+    let Some(told) = write_refusal::count_failed_write(hub, &Key::Cluster(name.clone()), error) else {
+        return;
+    };
     let message = format!("the hub's API refuses to write MemberCluster {name}: {told}");
     tracing::warn!("{message}");
     let reason = Reason::MemberClusterRefused;
@@ -93,7 +95,7 @@ async fn run(hub: &Hub, name: &str) -> Result<Verdict, CallError> {
         return Ok(Verdict::Done(None));
     }
     if !leaving && !member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
-        hub.api.member_finalizer(&member, MEMBER_FINALIZER, true).await?;
+        hub.api.set_member_finalizer(&member, MEMBER_FINALIZER, true).await?;
         return Ok(Verdict::Done(None));
     }
     let credentials = credentials(hub, name, registration.as_deref(), &member).await;
@@ -143,7 +145,7 @@ fn act_on_identity(hub: &Hub, member: &MemberCluster, session: &Session, identit
 async fn end_confirmation(hub: &Hub, member: &MemberCluster, session: &Session) -> Result<(), CallError> {
     let is_confirmed = member.annotations().get(CONFIRM).is_some_and(|word| word == CONFIRM_RESTORE);
     if is_confirmed && session.is_open() && is_restore_over(hub, &member.name_any(), session) {
-        hub.api.member_reannotate(member, CONFIRM, None).await?;
+        hub.api.reannotate_member(member, CONFIRM, None).await?;
     }
     Ok(())
 }
@@ -185,7 +187,7 @@ async fn forget(hub: &Hub, name: &str, candidates: &[Arc<Registration>]) -> Resu
 fn chosen(hub: &Hub, member: &MemberCluster, candidates: &[Arc<Registration>]) -> Option<Arc<Registration>> {
     let Some(reference) = &member.spec.kubeconfig_secret_ref else { return candidates.first().cloned() };
     let referred = hub.catalog.registration(&reference.namespace, &reference.name);
-    match (referred, MemberIntent::read(member)) {
+    match (referred, MemberDeclaration::read(member)) {
         (None, Some(made)) => {
             let mut others = candidates.iter();
             others.find(|one| stands_in(hub, one, (&reference.namespace, &made))).cloned()
@@ -197,7 +199,7 @@ fn chosen(hub: &Hub, member: &MemberCluster, candidates: &[Arc<Registration>]) -
 /// May it take the place of a Secret in this namespace, by which the member was made? That one may be gone for a moment only.
 /// So this one must be of the same namespace or the hub's, and carry the same labels: by others targets would be dropped. One
 /// whose member has left registers nothing.
-fn stands_in(hub: &Hub, other: &Registration, (namespace, made): (&str, &MemberIntent)) -> bool {
+fn stands_in(hub: &Hub, other: &Registration, (namespace, made): (&str, &MemberDeclaration)) -> bool {
     let is_trusted = [namespace, &hub.settings.namespace].contains(&&*other.namespace);
     let is_alike = || is_trusted && intent(hub, other, Some(made)).labels() == made.labels();
     (!other.left || mutants::is(Mutant::LeftRegisters)) && (is_alike() || mutants::is(Mutant::AnyStandsIn))
@@ -220,12 +222,13 @@ fn refuse_others(hub: &Hub, chosen: Option<&Registration>, candidates: &[Arc<Reg
 /// made keeps what it says.
 fn asks_for_more(hub: &Hub, registration: &Registration, member: &MemberCluster) -> bool {
     let marked = is_labelled_ours(member.labels(), &hub.identity.hub);
-    MemberIntent::read(member).is_some_and(|made| !marked || made != intent(hub, registration, Some(&made)))
+    MemberDeclaration::read(member)
+        .is_some_and(|made| !marked || made != intent(hub, registration, Some(&made)))
 }
 
 /// What a Secret asks for. A label that was carried before goes on to be, whatever the setting says now: targets may
 /// have been chosen by it.
-fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberIntent>) -> MemberIntent {
+fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberDeclaration>) -> MemberDeclaration {
     let settings = hub.tuning.now();
     let mut labels = registration.labels.clone();
     labels.retain(|key, _| {
@@ -236,7 +239,7 @@ fn intent(hub: &Hub, registration: &Registration, made: Option<&MemberIntent>) -
         Some(made) => made.allowed().cloned(),
         None => allowed(hub, registration),
     };
-    MemberIntent::new(&registration.namespace, &registration.name, labels, allowed)
+    MemberDeclaration::new(&registration.namespace, &registration.name, labels, allowed)
 }
 
 /// The namespaces that the MemberCluster allows when it is made. What cannot be read allows nobody.
@@ -263,7 +266,7 @@ async fn register(
         hub.events.say_of(registration.reference(), Severity::Warning, Reason::InvalidName, &note);
         return Ok(false);
     }
-    let made = member.and_then(MemberIntent::read);
+    let made = member.and_then(MemberDeclaration::read);
     let intent = intent(hub, registration, made.as_ref());
     match hub.api.apply_member(&registration.cluster, &intent, member).await {
         Err(error) if matches!(error.class, Class::FieldConflict(_)) => {
@@ -282,13 +285,15 @@ async fn register(
 async fn leave(hub: &Hub, name: &str, member: &MemberCluster) -> Result<Verdict, CallError> {
     end_session(hub, name).await;
     for registration in hub.catalog.registrations_for(name) {
-        if !registration.left {
+        let is_named =
+            member.spec.kubeconfig_secret_ref.as_ref().is_some_and(|one| one.name == registration.name);
+        if !registration.left && (is_named || !mutants::is(Mutant::OneSecretLeaves)) {
             let now = hub.clock.time().0.to_string();
-            hub.api.registration_left(&registration.namespace, &registration.name, &now).await?;
+            hub.api.mark_registration_left(&registration.namespace, &registration.name, &now).await?;
         }
     }
     if member.finalizers().iter().any(|one| one == MEMBER_FINALIZER) {
-        hub.api.member_finalizer(member, MEMBER_FINALIZER, false).await?;
+        hub.api.set_member_finalizer(member, MEMBER_FINALIZER, false).await?;
     }
     Ok(Verdict::Done(Some(RETRY_MOST)))
 }

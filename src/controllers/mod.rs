@@ -2,9 +2,9 @@
 //! writes.
 
 mod approvals;
+mod confirmation;
 pub mod entry_counts;
 pub mod gauges;
-mod intent;
 pub mod member_cluster;
 mod own_rules;
 mod owners;
@@ -156,7 +156,7 @@ impl Hub {
 
     /// No other process can hold the Lease now.
     fn leads(&self) -> bool {
-        self.tenure.as_ref().is_none_or(|tenure| tenure.stands())
+        self.api.leads().is_ok()
     }
 
     /// The revision that came of what a VidraResource declares now, as far as this process has seen.
@@ -219,7 +219,7 @@ fn log_ready(before: Option<&[Condition]>, now: &[Condition]) {
     tracing::info!(
         ready = ready.status,
         reason = ready.reason,
-        "Ready turns {}{apart}{}",
+        "Ready changes to {}{apart}{}",
         ready.status,
         ready.message
     );

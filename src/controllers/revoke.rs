@@ -22,7 +22,7 @@ use vidra_core::{
 
 use super::{
     Hub, approvals,
-    intent::{self, may_be_orphaned, orphaning_command},
+    confirmation::{self, may_be_orphaned, orphaning_command},
     unreadable,
 };
 use crate::{
@@ -51,13 +51,13 @@ pub(super) fn is_revoked(hub: &Hub, key: &TargetKey) -> bool {
 fn selection(hub: &Hub, key: &TargetKey) -> Option<Selection> {
     let (resource, member) = (hub.catalog.resource(&key.resource_key())?, hub.catalog.member(&key.cluster)?);
     let stays = resource.metadata.deletion_timestamp.is_none();
-    stays.then(|| intent::select(hub, &resource, &[member]))
+    stays.then(|| confirmation::select(hub, &resource, &[member]))
 }
 
 /// Whether a target goes by its member's onRevoke: with the word that approved it where it needed one.
 pub(super) fn taken(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<Option<String>> {
     let member = hub.catalog.member(&key.cluster)?;
-    let end = intent::end_on_revoke(&member)?;
+    let end = confirmation::end_on_revoke(&member)?;
     if !is_revoked(hub, key) {
         return None;
     }
@@ -94,12 +94,12 @@ impl Losses {
     fn of(hub: &Hub, member: &MemberCluster) -> Self {
         let (existing, leaving, underway) = (Targets::new(), Targets::new(), Targets::new());
         let mut losses = Self { existing, leaving, underway, words: BTreeSet::new() };
-        let end = intent::end_on_revoke(member);
+        let end = confirmation::end_on_revoke(member);
         for (key, target) in hub.catalog.fleet_on(&member.name_any()) {
             let (name, uid) = (name_of(&key), target.removal_id());
             let selection = selection(hub, &key);
             let goes = selection.as_ref().is_some_and(|selection| selection.is_barred(&key.cluster));
-            // What was let go by another word than holds now is asked about again.
+            // What was orphaned by another word than holds now is asked about again.
             let is_other =
                 goes && Some(target.spec.desired) != end && target.spec.desired != DesiredState::Forgotten;
             if target.spec.desired == DesiredState::Present || is_other {
@@ -133,7 +133,7 @@ impl Losses {
         let annotation = member.annotations().get(APPROVE_REMOVAL).map(String::as_str);
         let mut words = approvals::valid(hub, &Key::Cluster(name.as_str().into()), annotation);
         words.extend(self.words.iter().map(String::as_str));
-        // Whoever approves that objects are let go has not approved that they are deleted.
+        // Whoever approves that objects are orphaned has not approved that they are deleted.
         let of_end = format!("{} {:?}", member.uid().unwrap_or_default(), member.spec.on_revoke);
         let share = hub.tuning.now().removal_guard;
         let decided =
@@ -149,7 +149,7 @@ impl Losses {
     /// What is held, and what lets it go.
     fn held(&self, member: &MemberCluster, hash: &str) -> String {
         format!(
-            "held: spec.onRevoke {:?} would take {} of {} targets ({}), more than the removal guard lets pass, and the hub leaves them as they are. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
+            "held: spec.onRevoke {:?} would take {} of {} targets ({}), more than the removal guard allows, and the hub leaves them as they are. If this is meant: kubectl annotate membercluster {} --overwrite {APPROVE_REMOVAL}={hash}",
             member.spec.on_revoke,
             self.leaving.len(),
             self.existing.len(),
@@ -165,7 +165,7 @@ pub(super) fn with_stalled(
     member: &MemberCluster,
     mut status: MemberClusterStatus,
 ) -> MemberClusterStatus {
-    let losses = intent::end_on_revoke(member).map(|_| Losses::of(hub, member));
+    let losses = confirmation::end_on_revoke(member).map(|_| Losses::of(hub, member));
     let held = losses.and_then(|losses| match losses.decide(hub, member) {
         Removal::Held { hash, .. } => Some((Reason::RemovalHeld, losses.held(member, &hash))),
         Removal::Allowed | Removal::Approved(_) => None,
@@ -202,7 +202,7 @@ pub(super) fn is_without_resource(hub: &Hub, key: &TargetKey) -> bool {
 fn waits_for(key: &TargetKey) -> String {
     let TargetKey { namespace, resource, cluster } = key;
     format!(
-        "VidraTarget {key} is there and VidraResource {namespace}/{resource} is not, which is no wish to delete: the MemberCluster stays until that target has gone. Apply the VidraResource again, or let what it delivered stay without it: {}. Or let all stay that such targets have there: kubectl annotate membercluster {cluster} {FORGET}=true",
+        "VidraTarget {key} exists and VidraResource {namespace}/{resource} does not. That is no wish to delete: the MemberCluster stays until that target has gone. Apply the VidraResource again, or keep what it delivered without it: {}. To keep all that such targets have there: kubectl annotate membercluster {cluster} {FORGET}=true",
         orphaning_command(key),
     )
 }
@@ -215,7 +215,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
         approvals::idle(hub, &key, None);
         return Ok(());
     };
-    let losses = intent::end_on_revoke(&member).map(|_| Losses::of(hub, &member));
+    let losses = confirmation::end_on_revoke(&member).map(|_| Losses::of(hub, &member));
     if losses.is_some_and(|losses| matches!(losses.decide(hub, &member), Removal::Approved(_))) {
         // It is yet to be told to some.
         return Ok(());
@@ -229,7 +229,7 @@ pub(super) async fn use_up_approvals(hub: &Hub, name: &str) -> Result<(), CallEr
     let in_use = fleet.values().filter_map(|target| target.spec.approved_removal.as_deref());
     let in_use = in_use.chain(told.as_deref()).collect();
     if let Some(used) = approvals::to_use_up(hub, &key, annotation, &in_use) {
-        hub.api.member_reannotate(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
+        hub.api.reannotate_member(&member, APPROVE_REMOVAL, used.rest.clone()).await?;
         approvals::note_used(hub, &key, used);
         return Ok(());
     }

@@ -35,11 +35,11 @@ const CORRECTIONS_MAX: usize = 20;
 /// What the loops remember between reconciles; in memory only.
 #[derive(Default)]
 pub struct ControllerState {
-    keys: BTreeMap<Key, KeyState>,
+    keys: BTreeMap<Key, KeyMemory>,
     value_turns: ValueTurns,
     targets: BTreeMap<TargetKey, TargetMemory>,
-    resources: BTreeMap<ResourceKey, ResourceState>,
-    members: BTreeMap<String, MemberState>,
+    resources: BTreeMap<ResourceKey, ResourceMemory>,
+    members: BTreeMap<String, MemberMemory>,
     /// Since when this process counts time.
     pub(super) origin: Option<Instant>,
     /// Which cluster answers under a MemberCluster's name, by its uid.
@@ -48,7 +48,7 @@ pub struct ControllerState {
 
 /// What is remembered alike of all that has a key.
 #[derive(Default, PartialEq)]
-pub(super) struct KeyState {
+pub(super) struct KeyMemory {
     pub(super) throttle: StatusThrottle,
     pub(super) failures: Failures,
     pub(super) approvals: KnownApprovals,
@@ -80,7 +80,7 @@ pub(super) struct TargetMemory {
     pub(super) undeclared: Undeclared,
     /// When it last looked for what others have made in place of what it declares.
     pub(super) revisited: Option<Instant>,
-    /// When its objects were listed last, for that its own health rules had not judged them.
+    /// When its objects were listed last, because its own health rules had not judged them.
     pub(super) judged: Option<Instant>,
     /// The hub's API refuses writes for it, and how that is told.
     pub(super) refused: Option<String>,
@@ -108,7 +108,7 @@ enum Look {
 
 /// What is remembered of a VidraResource.
 #[derive(Default)]
-pub(super) struct ResourceState {
+pub(super) struct ResourceMemory {
     /// What is known to be kept of what it declares.
     pub(super) kept_revision: Option<KeptRevision>,
     /// The health rules that it has of its own.
@@ -125,7 +125,7 @@ pub(super) struct ResourceState {
 
 /// What is remembered of a MemberCluster.
 #[derive(Default)]
-pub(super) struct MemberState {
+pub(super) struct MemberMemory {
     /// The cluster loop has looked at its credentials since the start.
     pub(super) judged: bool,
     /// What a person has approved that its onRevoke takes.
@@ -134,7 +134,7 @@ pub(super) struct MemberState {
     pub(super) counts: Settling,
 }
 
-impl MemberState {
+impl MemberMemory {
     /// The cluster loop has looked at its credentials; whether that is news.
     pub(super) fn note_judged(&mut self) -> bool {
         !std::mem::replace(&mut self.judged, true)
@@ -219,32 +219,32 @@ impl ControllerState {
     }
 
     /// What is remembered of a VidraResource, if anything is.
-    pub(super) fn resource(&self, key: &ResourceKey) -> Option<&ResourceState> {
+    pub(super) fn resource(&self, key: &ResourceKey) -> Option<&ResourceMemory> {
         self.resources.get(key)
     }
 
     /// The same, to change it.
-    pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceState {
+    pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceMemory {
         self.resources.entry(key.clone()).or_default()
     }
 
     /// What is remembered of a MemberCluster, if anything is.
-    pub(super) fn member(&self, name: &str) -> Option<&MemberState> {
+    pub(super) fn member(&self, name: &str) -> Option<&MemberMemory> {
         self.members.get(name)
     }
 
     /// The same, to change it.
-    pub(super) fn member_mut(&mut self, name: &str) -> &mut MemberState {
+    pub(super) fn member_mut(&mut self, name: &str) -> &mut MemberMemory {
         self.members.entry(name.to_owned()).or_default()
     }
 
     /// What is remembered of a key, if anything is.
-    pub(super) fn of(&self, key: &Key) -> Option<&KeyState> {
+    pub(super) fn of(&self, key: &Key) -> Option<&KeyMemory> {
         self.keys.get(key)
     }
 
     /// Changes what is remembered of a key; where nothing is left of it, there is no entry.
-    pub(super) fn change<T>(&mut self, key: &Key, change: impl FnOnce(&mut KeyState) -> T) -> T {
+    pub(super) fn change<T>(&mut self, key: &Key, change: impl FnOnce(&mut KeyMemory) -> T) -> T {
         change_entry(&mut self.keys, key, change)
     }
 

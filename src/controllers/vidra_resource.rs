@@ -5,7 +5,7 @@
 //! let go and made again; its inventories stay valid.
 //!
 //! What is declared is delivered in four steps, each of which makes a value from those before: `observe` an
-//! `Observation`, `plan` a `Plan`, `execute` an `Execution`, and of all three comes a `Status`, which `publish` writes.
+//! `Observation`, `plan` a `Plan`, `execute` writes them, and of all comes a `Status`, which `publish` writes.
 
 mod approval;
 mod complaints;
@@ -32,11 +32,7 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 use tokio::sync::OnceCell;
-use vidra_api::{
-    VidraResource,
-    labels::{FINALIZER, RECONCILE_REQUESTED_AT},
-    resource::REQUEST_MAX,
-};
+use vidra_api::{labels::RECONCILE_REQUESTED_AT, resource::REQUEST_MAX};
 use vidra_core::{
     mutants::{self, Mutant},
     status::{Problem, Reason},
@@ -47,9 +43,9 @@ pub(super) use self::{revision::KeptRevision, revision_gc::RevisionUse};
 use self::{
     approval::use_up_approvals,
     complaints::complaint,
-    context::Context,
+    context::{Context, foreign_finalizer, has_finalizer},
     crd_deletion::crd_problem,
-    execute::{Execution, execute},
+    execute::execute,
     observe::{Declaration, Observation, observe},
     plan::{plan, plan_teardown},
     revision::revision,
@@ -58,7 +54,7 @@ use self::{
 };
 use super::{
     Hub, RETRY_MOST, RETRY_RARELY, after_hub_error,
-    write_refusal::{forget_failures, refusal},
+    write_refusal::{clear_failed_writes, count_failed_write},
 };
 use crate::{
     base::error::CallError,
@@ -88,7 +84,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let verdict = run(ctx).await;
     hub.state.lock().resource_mut(key).tried = Some(arrivals);
     match verdict {
-        Ok(Verdict::Done(_)) if !forget_failures(hub, &ctx.queue_key()) => Verdict::Retry(RETRY_MOST),
+        Ok(Verdict::Done(_)) if !clear_failed_writes(hub, &ctx.queue_key()) => Verdict::Retry(RETRY_MOST),
         Ok(verdict) => verdict,
         Err(error) => tell_failure(ctx, &error).await,
     }
@@ -101,14 +97,14 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     }
     let handled = honour_request(ctx);
     if ctx.resource.spec.suspend {
-        return match mark(ctx).await? {
+        return match add_finalizer(ctx).await? {
             true => deliver(ctx, Declaration::Rest, handled).await,
             false => Ok(Verdict::Done(None)),
         };
     }
     // The revision is owned by the VidraResource and needs no mark on it; the targets do.
-    let (is_marked, revision) = match tokio::join!(mark(ctx), revision(ctx)) {
-        (Ok(is_marked), Ok(revision)) => (is_marked, revision),
+    let (has_finalizer, revision) = match tokio::join!(add_finalizer(ctx), revision(ctx)) {
+        (Ok(has_finalizer), Ok(revision)) => (has_finalizer, revision),
         // Perhaps there is no room for the mark either, and without a target it is not needed.
         (Err(_), Ok(Err(error))) if error.is_inline_too_large() && ctx.targets().is_empty() => {
             (true, Err(error))
@@ -120,7 +116,7 @@ async fn run(ctx: &Context<'_>) -> Result<Verdict, CallError> {
             return Err(error);
         }
     };
-    if !is_marked {
+    if !has_finalizer {
         return Ok(Verdict::Done(None));
     }
     if revision.is_err() {
@@ -150,19 +146,18 @@ async fn deliver(
         ctx.say(held);
     }
     let is_revision = matches!(observation.declaration, Declaration::Revision(_));
-    let execution = match execute(ctx, &observation, plan.waves).await {
-        Ok(execution) => execution,
+    let refusal = match execute(ctx, &observation, plan.waves).await {
+        Ok(refusal) => refusal,
         Err(error) => {
             // What holds a revision is told whatever fails.
             if is_revision && plan.held.is_some() {
-                let none = Execution::default();
-                publish(ctx, status(ctx, &observation, plan.held, &none, handled)).await?;
+                publish(ctx, status(ctx, &observation, plan.held, None, handled)).await?;
             }
             return Err(error);
         }
     };
-    let status = status(ctx, &observation, plan.held, &execution, handled);
-    if is_revision && execution.refusal.is_none() {
+    let status = status(ctx, &observation, plan.held, refusal.as_ref(), handled);
+    if is_revision && refusal.is_none() {
         use_up_approvals(ctx, &observation.targets, plan.approval.as_deref()).await?;
     }
     publish(ctx, status).await
@@ -173,14 +168,13 @@ fn status(
     ctx: &Context<'_>,
     observation: &Observation,
     held: Option<Problem>,
-    execution: &Execution,
+    refusal: Option<&Problem>,
     handled: Option<String>,
 ) -> Status {
     let revision = match &observation.declaration {
         Declaration::Revision(revision) => Some(revision),
         Declaration::Rest | Declaration::Invalid(_) => None,
     };
-    let refusal = execution.refusal.as_ref();
     let complaint = || {
         let complaint = complaint(ctx, revision?, &observation.selection);
         complaint.inspect(|complaint| ctx.say(complaint))
@@ -203,7 +197,7 @@ fn status(
 /// It is deleted: its targets go first, then its finalizer.
 async fn tear_down(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     let observation = observe(ctx, Declaration::Rest);
-    let Execution { refusal } = execute(ctx, &observation, plan_teardown(&observation).waves).await?;
+    let refusal = execute(ctx, &observation, plan_teardown(&observation).waves).await?;
     if refusal.is_some() {
         report(ctx, Status::of(refusal)).await?;
         return Ok(Verdict::Retry(RETRY_MOST));
@@ -213,20 +207,20 @@ async fn tear_down(ctx: &Context<'_>) -> Result<Verdict, CallError> {
         let problem = crd_problem(ctx).inspect(|problem| ctx.say(problem));
         return report(ctx, Status::of(problem)).await;
     }
-    if is_marked(ctx.resource) {
-        ctx.hub.api.release_resource(ctx.resource).await?;
+    if has_finalizer(ctx.resource) {
+        ctx.hub.api.remove_resource_finalizer(ctx.resource).await?;
     }
-    let Some(other) = ctx.resource.finalizers().iter().find(|one| *one != FINALIZER) else {
+    let Some(other) = foreign_finalizer(ctx.resource) else {
         return Ok(Verdict::Done(None));
     };
-    let message = format!("the hub is done with it; it waits for the finalizer {other}");
+    let message = format!("the hub has finished; deletion waits for the finalizer {other}");
     report(ctx, Status::of(Some(Problem { reason: Reason::Terminating, message, stalled: false }))).await
 }
 
 /// A write failed without which the reconcile could not go on.
 async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdict {
     let key = ctx.queue_key();
-    if let Some(advice) = refusal(ctx.hub, &key, error) {
+    if let Some(advice) = count_failed_write(ctx.hub, &key, error) {
         let problem = write_refusal(&advice);
         ctx.say(&problem);
         // The Event stands alone where the status is what is refused.
@@ -237,19 +231,15 @@ async fn tell_failure(ctx: &Context<'_>, error: &CallError) -> Verdict {
     after_hub_error(error)
 }
 
-fn is_marked(resource: &VidraResource) -> bool {
-    resource.finalizers().iter().any(|one| one == FINALIZER)
-}
-
 /// Puts our finalizer on it. Returns whether it is still there, and is to stay.
-async fn mark(ctx: &Context<'_>) -> Result<bool, CallError> {
-    if is_marked(ctx.resource) {
+async fn add_finalizer(ctx: &Context<'_>) -> Result<bool, CallError> {
+    if has_finalizer(ctx.resource) {
         return Ok(true);
     }
-    ctx.hub.api.mark_resource(ctx.resource).await?;
+    ctx.hub.api.add_resource_finalizer(ctx.resource).await?;
     Ok(ctx.hub.catalog.resource(ctx.key).is_some_and(|now| {
         let same = now.metadata.uid == ctx.resource.metadata.uid;
-        same && is_marked(&now) && now.metadata.deletion_timestamp.is_none()
+        same && has_finalizer(&*now) && now.metadata.deletion_timestamp.is_none()
     }))
 }
 

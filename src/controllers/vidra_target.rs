@@ -67,9 +67,9 @@ use self::{
 };
 use super::{
     Hub, RETRY_MOST, after_hub_error,
-    intent::{Intent, confirm},
+    confirmation::{Confirmation, confirm},
     status_throttle::News,
-    write_refusal::forget_failures,
+    write_refusal::clear_failed_writes,
 };
 use crate::{
     base::error::{CallError, Class},
@@ -102,7 +102,7 @@ pub async fn reconcile(hub: &Hub, key: &TargetKey) -> Verdict {
         hub.queue.add(Key::Resource(key.resource_key()), Priority::User);
     }
     match ended {
-        Ok(requeue) if forget_failures(hub, &Key::Target(key.clone())) => {
+        Ok(requeue) if clear_failed_writes(hub, &Key::Target(key.clone())) => {
             note_refused(ctx, None);
             ctx.verdict(requeue)
         }
@@ -122,7 +122,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     own_health::hand_over(ctx);
     let intent = confirm(ctx.hub, ctx.key, spec);
     if let Some(rests) = at_rest(ctx, intent) {
-        if intent == Intent::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
+        if intent == Confirmation::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
             // Others wait for its first look, which does not come while the namespace is not allowed.
             cannot_look(ctx);
         }
@@ -147,8 +147,8 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
         return end(ctx).await;
     }
     match intent {
-        Intent::Confirmed => {}
-        Intent::NotYet => return not_yet(ctx).await,
+        Confirmation::Confirmed => {}
+        Confirmation::NotYet => return not_yet(ctx).await,
         missing => return publish_unknown(ctx, explain(ctx, missing)).await,
     }
     let session = match open_session(ctx) {
@@ -221,7 +221,7 @@ async fn keep(
         ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
     session.records.set_told(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
     own_health::hand_to(ctx, session, &owner.hash);
-    session.records.feed_by(&owner.hash, feedback::rules(ctx, session, &owner));
+    session.records.set_feedback_rules(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
         Err(requeue) => return Ok(requeue),

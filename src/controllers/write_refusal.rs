@@ -37,7 +37,7 @@ impl Failures {
 
 /// A reconcile ended by a write that failed. In words, where it is to be told: it was refused, or it fails again and
 /// again.
-pub(super) fn refusal(hub: &Hub, key: &Key, error: &CallError) -> Option<String> {
+pub(super) fn count_failed_write(hub: &Hub, key: &Key, error: &CallError) -> Option<String> {
     let often = hub.state.lock().change(key, |state| {
         let often = state.failures.are_often();
         state.failures.0 = state.failures.0.saturating_add(1);
@@ -51,8 +51,9 @@ pub(super) fn fails_often(hub: &Hub, key: &Key) -> bool {
     hub.state.lock().of(key).is_some_and(|state| state.failures.are_often())
 }
 
-/// A reconcile has ended without a failure. Whether all is written: after a failure a status may have to wait a moment.
-pub(super) fn forget_failures(hub: &Hub, key: &Key) -> bool {
+/// A reconcile has ended without a failure: its failures are forgotten. False: a status was put off after a failure, so the
+/// key is to be tried again.
+pub(super) fn clear_failed_writes(hub: &Hub, key: &Key) -> bool {
     hub.state.lock().change(key, |state| {
         if state.throttle.take_deferred() && state.failures.0 > 0 {
             return false;

@@ -27,12 +27,12 @@ use vidra_core::{
 use super::{
     catalog::{Catalog, Listed, Via},
     inventory::{ChunkWrite, chunk},
-    registration::MemberIntent,
+    registration::MemberDeclaration,
 };
 use crate::{
     base::{
         error::{CallError, Class},
-        version,
+        resource_version,
         withdrawal::Withdrawn,
     },
     leader_election::lease::Tenure,
@@ -118,7 +118,10 @@ impl HubApi {
     }
 
     /// No other process can hold the Lease now.
-    fn leads(&self) -> Result<(), CallError> {
+    ///
+    /// # Errors
+    /// Another one can: a [`Withdrawn`].
+    pub fn leads(&self) -> Result<(), CallError> {
         match self.tenure.as_ref().is_none_or(|tenure| tenure.stands()) {
             true => Ok(()),
             false => Err(Withdrawn::Lease.into()),
@@ -170,7 +173,7 @@ impl HubApi {
     }
 
     /// Removes our finalizer from a VidraResource. Nothing else of a user's object is touched.
-    pub async fn release_resource(&self, held: &VidraResource) -> Result<(), CallError> {
+    pub async fn remove_resource_finalizer(&self, held: &VidraResource) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
         if let Some(now) = self.set_finalizer(&api, held, FINALIZER, false).await? {
             self.catalog.fold_resource(now, Via::Answer);
@@ -183,7 +186,7 @@ impl HubApi {
     pub async fn apply_member(
         &self,
         name: &str,
-        intent: &MemberIntent,
+        intent: &MemberDeclaration,
         held: Option<&MemberCluster>,
     ) -> Result<(), CallError> {
         let api: Api<MemberCluster> = Api::all(self.client.clone());
@@ -211,7 +214,7 @@ impl HubApi {
     }
 
     /// Puts a finalizer on a MemberCluster, or takes it off.
-    pub async fn member_finalizer(
+    pub async fn set_member_finalizer(
         &self,
         held: &MemberCluster,
         name: &str,
@@ -225,7 +228,7 @@ impl HubApi {
     }
 
     /// Changes an annotation of a MemberCluster, or takes it off, if it is as held.
-    pub async fn member_reannotate(
+    pub async fn reannotate_member(
         &self,
         held: &MemberCluster,
         annotation: &str,
@@ -241,7 +244,12 @@ impl HubApi {
     }
 
     /// Notes on a registration Secret that its member has left, so that it is not joined again.
-    pub async fn registration_left(&self, namespace: &str, name: &str, at: &str) -> Result<(), CallError> {
+    pub async fn mark_registration_left(
+        &self,
+        namespace: &str,
+        name: &str,
+        at: &str,
+    ) -> Result<(), CallError> {
         let api = self.namespaced::<Secret>(namespace);
         let body = json!({"metadata": {"annotations": {LEFT_AT: at}}});
         match self.call("patch", api.patch(name, &PatchParams::default(), &Patch::Merge(&body))).await {
@@ -274,7 +282,9 @@ impl HubApi {
                     let gone = match self.found(&api, name).await? {
                         None => Some(*version),
                         // Another one, or other entries: it was decided about what is not there any more.
-                        Some(found) if version::version(&found) != *version => return Err(changed(name)),
+                        Some(found) if resource_version::version(&found) != *version => {
+                            return Err(changed(name));
+                        }
                         Some(found) => self.let_go(&api, &found).await?,
                     };
                     if let Some(at) = gone {
@@ -342,10 +352,10 @@ impl HubApi {
         if held.meta().finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == FINALIZER)) {
             match self.set_finalizer(api, held, FINALIZER, false).await? {
                 Some(now) => current = now,
-                None => return Ok(Some(version::version(held))),
+                None => return Ok(Some(resource_version::version(held))),
             }
         }
-        let version = version::version(&current);
+        let version = resource_version::version(&current);
         if current.meta().deletion_timestamp.is_some() {
             // Ours was the last word, unless others hold it.
             return Ok(current.finalizers().is_empty().then_some(version));

@@ -35,7 +35,7 @@ use super::{
 use crate::{
     base::{
         interner::{Interned, Interner},
-        version::version,
+        resource_version::version,
     },
     workqueue::{Key, Queue, ResourceKey, TargetKey},
 };

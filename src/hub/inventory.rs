@@ -15,7 +15,7 @@ use super::state_ownership;
 use crate::{
     base::{
         interner::{Interned, Interner},
-        version::version,
+        resource_version::version,
     },
     workqueue::TargetKey,
 };
@@ -291,7 +291,7 @@ pub enum ChunkWrite {
 /// `cluster` is the uid of the cluster that the objects are in; while that is not known, what was written of it stays.
 ///
 /// An entry stays in the chunk that it is in, so that a change rewrites only the chunks that it touches.
-/// What a terminating chunk holds goes into others first, and only then is that chunk let go. While a target
+/// What a terminating chunk holds goes into others first, and only then is that chunk removed. While a target
 /// leaves, nothing new is made (its namespace may be terminating): the chunk stays until all is gone.
 ///
 /// The first chunk names all of them: after those that are new are made, and before those go that are not needed. So

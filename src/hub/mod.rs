@@ -3,12 +3,12 @@
 pub mod api;
 pub mod catalog;
 pub mod crd_deletion;
+pub mod crd_version;
 pub mod events;
 pub mod identity;
 pub mod inventory;
 pub mod registration;
 pub mod revisions;
-pub mod schema;
 pub mod sources;
 pub mod state_ownership;
 pub mod watch;

@@ -10,7 +10,7 @@ use vidra_api::{
     labels::{ALLOWED_NAMESPACES, LEFT_AT, REGISTRATION, REGISTRATION_LABEL},
 };
 
-use crate::base::version::version;
+use crate::base::resource_version::version;
 
 /// Where a registration Secret keeps the kubeconfig when nothing else is said; the first that it has.
 pub const KUBECONFIG_KEYS: [&str; 3] = ["kubeconfig", "value", "value.yaml"];
@@ -92,13 +92,13 @@ impl From<Secret> for Registration {
 
 /// What a registration Secret asks of its MemberCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberIntent {
+pub struct MemberDeclaration {
     pub(super) secret: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) allowed: Option<Vec<String>>,
 }
 
-impl MemberIntent {
+impl MemberDeclaration {
     /// The Secret's name, the labels that it carries over, and the namespaces that it allowed first.
     pub fn new(
         namespace: &str,

@@ -10,6 +10,7 @@ use vidra_api::{
     MemberCluster, VidraInventory, VidraResource, VidraTarget,
     labels::{HUB_LABEL, REGISTRATION_LABEL},
     names::HubId,
+    target::LABEL_MAX,
 };
 use vidra_core::{
     mutants::{self, Mutant},
@@ -23,7 +24,7 @@ use crate::{
         error::CallError,
         supervise::{Halt, Stop},
     },
-    config::tuning::Tuning,
+    config::{refusal::Refusal, tuning::Tuning},
     wire::{
         self, Glance, TOO_LARGE, Wire,
         follow::{News, Object},
@@ -67,47 +68,47 @@ pub async fn follow_all(
     startup: &Startup,
     synced: watch::Sender<bool>,
 ) {
-    let to = Into { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
+    let sink = Sink { catalog: &catalog, rng, startup, done: watch::Sender::new(BTreeSet::new()) };
     let (any, large) = (startup.page, PAGE_OF_LARGE.min(startup.page));
     let all_listed = async {
-        let mut listed = to.done.subscribe();
+        let mut listed = sink.done.subscribe();
         // Never fails: the sender outlives this.
         let _ = listed.wait_for(|kinds: &BTreeSet<Listed>| kinds.len() == Listed::ALL.len()).await;
         catalog.all_listed();
         synced.send_replace(true);
     };
     tokio::join!(
-        follow::<VidraResource>(&client, large, Scope::all(Listed::Resources), &to),
-        follow::<VidraTarget>(&client, any, Scope::all(Listed::Targets), &to),
-        follow::<VidraInventory>(&client, large, Scope::all(Listed::Inventories), &to),
-        follow::<MemberCluster>(&client, any, Scope::all(Listed::Members), &to),
-        follow_registrations(&client, namespace, any, &to),
+        follow::<VidraResource>(&client, large, Scope::all(Listed::Resources), &sink),
+        follow::<VidraTarget>(&client, any, Scope::all(Listed::Targets), &sink),
+        follow::<VidraInventory>(&client, large, Scope::all(Listed::Inventories), &sink),
+        follow::<MemberCluster>(&client, any, Scope::all(Listed::Members), &sink),
+        follow_registrations(&client, namespace, any, &sink),
         all_listed,
     );
 }
 
 /// Follows the registration Secrets of the hub's namespace and of those that the settings name, again whenever
 /// these change.
-async fn follow_registrations(client: &Client, own: &str, page: u32, to: &Into<'_>) {
-    let mut live = to.startup.tuning.follow();
+async fn follow_registrations(client: &Client, own: &str, page: u32, sink: &Sink<'_>) {
+    let mut settings = sink.startup.tuning.follow();
     loop {
-        let mut namespaces = live.borrow_and_update().registration_namespaces.clone();
+        let mut namespaces = settings.borrow_and_update().registration_namespaces.clone();
         namespaces.insert(own.to_owned());
-        to.catalog.register_from(&namespaces);
+        sink.catalog.register_from(&namespaces);
         let listed = watch::Sender::new(BTreeSet::new());
         let each = namespaces.iter().map(|namespace| {
             let (within, optional) = (Some((namespace.as_str(), &listed)), namespace != own);
             let scope = Scope { kind: Listed::Registrations, within, optional };
-            follow::<Secret>(client, page, scope, to)
+            follow::<Secret>(client, page, scope, sink)
         });
         let all_listed = async {
             let all = namespaces.len();
             let _ = listed.subscribe().wait_for(|listed: &BTreeSet<String>| listed.len() == all).await;
-            to.done(Listed::Registrations);
+            sink.done(Listed::Registrations);
             std::future::pending::<()>().await;
         };
-        let changed = live.wait_for(|live| {
-            let mut wanted = live.registration_namespaces.clone();
+        let changed = settings.wait_for(|settings| {
+            let mut wanted = settings.registration_namespaces.clone();
             wanted.insert(own.to_owned());
             wanted != namespaces
         });
@@ -136,9 +137,9 @@ impl Scope<'_> {
     }
 
     /// The first list is complete.
-    fn done(&self, to: &Into<'_>) {
+    fn done(&self, sink: &Sink<'_>) {
         match self.within {
-            None => to.done(self.kind),
+            None => sink.done(self.kind),
             Some((namespace, listed)) => listed.send_modify(|listed| {
                 listed.insert(namespace.to_owned());
             }),
@@ -146,19 +147,25 @@ impl Scope<'_> {
     }
 
     /// A list or watch failed; the last time that anything was seen was then.
-    fn failed(&self, kind: &str, error: &CallError, seen: Instant, to: &Into<'_>) {
+    fn failed(
+        &self,
+        kind: &str,
+        error: &CallError,
+        (seen, refusal): (Instant, &mut Refusal),
+        sink: &Sink<'_>,
+    ) {
         if self.optional {
-            self.done(to);
-        } else if !to.done.borrow().contains(&self.kind) {
-            to.startup.failed(kind, error);
+            // A moment's trouble says nothing of who is registered there.
+            if refusal.lasts(error) || mutants::is(Mutant::OptionalUnawaited) {
+                self.done(sink);
+            }
+        } else if !sink.done.borrow().contains(&self.kind) {
+            sink.startup.failed(kind, error);
         } else if seen.elapsed() >= BLIND_FOR && !mutants::is(Mutant::BlindGoesOn) {
-            to.startup.stop.halt(Halt::Blind { kind: kind.to_owned(), error: error.message.clone() });
+            sink.startup.stop.halt(Halt::Blind { kind: kind.to_owned(), error: error.message.clone() });
         }
     }
 }
-
-/// Longest value of a label.
-const LABEL_MAX: usize = 63;
 
 /// How one kind is folded.
 trait Fold: Sized {
@@ -169,18 +176,18 @@ trait Fold: Sized {
         ListParams::default()
     }
     fn fold(self, catalog: &Catalog);
-    fn drop(self, catalog: &Catalog, at: u64);
+    fn fold_deleted(self, catalog: &Catalog, at: u64);
 }
 
 /// Where watches lead.
-struct Into<'a> {
+struct Sink<'a> {
     catalog: &'a Catalog,
     rng: &'a dyn Rng,
     startup: &'a Startup,
     done: watch::Sender<BTreeSet<Listed>>,
 }
 
-impl Into<'_> {
+impl Sink<'_> {
     fn done(&self, kind: Listed) {
         self.done.send_modify(|kinds| {
             kinds.insert(kind);
@@ -202,18 +209,19 @@ impl Into<'_> {
     }
 }
 
-async fn follow<K>(client: &Client, page: u32, scope: Scope<'_>, to: &Into<'_>)
+async fn follow<K>(client: &Client, page: u32, scope: Scope<'_>, sink: &Sink<'_>)
 where
     K: Resource<DynamicType = ()> + Fold + DeserializeOwned,
 {
-    let (catalog, kind) = (to.catalog, scope.kind);
+    let (catalog, kind) = (sink.catalog, scope.kind);
     let within = scope.within.map(|(namespace, _)| namespace);
     let wire = Wire::of::<K>(client.clone(), within, K::which());
     let (mut seen, mut lists, mut sees) = (BTreeSet::new(), false, Instant::now());
+    let mut refusal = Refusal::default();
     // Answers may have told more than a watch that has failed for a while.
     let mut newest = 0;
-    let restored = || to.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() });
-    let is_anothers = |object: &K| to.is_anothers(object);
+    let restored = || sink.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() });
+    let is_anothers = |object: &K| sink.is_anothers(object);
     let tell = |news: News<'_>| {
         if !matches!(news, News::Listing | News::Failed(_)) {
             sees = Instant::now();
@@ -224,7 +232,7 @@ where
                 seen.clear();
                 lists = true;
             }
-            News::Listed(object) => seen.extend(show::<K>(catalog, kind, object, is_anothers)),
+            News::Listed(object) => seen.extend(fold_present::<K>(catalog, kind, object, is_anothers)),
             News::Complete(version) if version < newest && !mutants::is(Mutant::AnswersUnheeded) => {
                 restored()
             }
@@ -232,28 +240,28 @@ where
                 catalog.end_list(kind, within, &seen, version);
                 seen.clear();
                 lists = false;
-                scope.done(to);
+                scope.done(sink);
             }
-            News::Applied(object) => drop(show::<K>(catalog, kind, object, is_anothers)),
-            News::Deleted(object) => hide::<K>(catalog, kind, object),
+            News::Applied(object) => drop(fold_present::<K>(catalog, kind, object, is_anothers)),
+            News::Deleted(object) => fold_gone::<K>(catalog, kind, object),
             News::Reached(version) => catalog.advance_floor(kind, within, version),
             News::Failed(error) => {
                 if mutants::is(Mutant::DeleteOnFailedList) && lists {
                     catalog.end_list(kind, within, &seen, u64::MAX);
-                    scope.done(to);
+                    scope.done(sink);
                 }
-                tracing::warn!(kind = %K::kind(&()), %error, "a watch of the hub's API failed; the hub begins it again");
-                scope.failed(&K::kind(&()), error, sees, to);
+                tracing::warn!(kind = %K::kind(&()), %error, "a watch of the hub's API failed; the hub starts it again");
+                scope.failed(&K::kind(&()), error, (sees, &mut refusal), sink);
             }
             News::Restored => restored(),
         }
     };
-    wire::follow::follow(&wire, page, to.rng, tell).await;
+    wire::follow::follow(&wire, page, sink.rng, tell).await;
 }
 
 /// Folds an object that is there. Its namespace and name: it is there also where it cannot be read, and then it is held
 /// until it can be.
-fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
+fn fold_present<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     catalog: &Catalog,
     kind: Listed,
     object: Object<'_>,
@@ -285,7 +293,7 @@ fn show<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
 }
 
 /// Folds that an object is gone.
-fn hide<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
+fn fold_gone<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     catalog: &Catalog,
     kind: Listed,
     object: Object<'_>,
@@ -294,7 +302,7 @@ fn hide<K: Resource<DynamicType = ()> + Fold + DeserializeOwned>(
     let at = glance.resource_version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX);
     let name = (glance.namespace.unwrap_or_default(), glance.name.unwrap_or_default());
     match read::<K>(object) {
-        Ok(read) => read.drop(catalog, at),
+        Ok(read) => read.fold_deleted(catalog, at),
         Err(_) => catalog.drop_named(kind, &name, at),
     }
     catalog.set_readable(kind, &name);
@@ -312,7 +320,7 @@ impl Fold for VidraResource {
     fn fold(self, catalog: &Catalog) {
         catalog.fold_resource(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog, at: u64) {
+    fn fold_deleted(self, catalog: &Catalog, at: u64) {
         catalog.drop_resource(&ResourceKey::new(&self.namespace().unwrap_or_default(), &self.name_any()), at);
     }
 }
@@ -322,7 +330,7 @@ impl Fold for VidraTarget {
     fn fold(self, catalog: &Catalog) {
         catalog.fold_target(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog, at: u64) {
+    fn fold_deleted(self, catalog: &Catalog, at: u64) {
         catalog.drop_target(&TargetKey::of(&self), at);
     }
 }
@@ -332,7 +340,7 @@ impl Fold for VidraInventory {
     fn fold(self, catalog: &Catalog) {
         catalog.fold_inventory(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog, at: u64) {
+    fn fold_deleted(self, catalog: &Catalog, at: u64) {
         let key =
             TargetKey::new(&self.namespace().unwrap_or_default(), &self.spec.resource, &self.spec.cluster);
         catalog.drop_inventory(&key, &self.name_any(), at);
@@ -343,7 +351,7 @@ impl Fold for MemberCluster {
     fn fold(self, catalog: &Catalog) {
         catalog.fold_member(self, Via::Watch);
     }
-    fn drop(self, catalog: &Catalog, at: u64) {
+    fn fold_deleted(self, catalog: &Catalog, at: u64) {
         catalog.drop_member(&self.name_any(), at);
     }
 }
@@ -355,7 +363,7 @@ impl Fold for Secret {
     fn fold(self, catalog: &Catalog) {
         catalog.fold_registration(self.into(), Via::Watch);
     }
-    fn drop(self, catalog: &Catalog, at: u64) {
+    fn fold_deleted(self, catalog: &Catalog, at: u64) {
         catalog.drop_registration(&self.namespace().unwrap_or_default(), &self.name_any(), at);
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use vidra_core::takeover::LANDS_WITHIN;
+use vidra_core::leader_change::WRITE_LANDS_WITHIN;
 
 use crate::base::{env::Clock, error::CallError};
 
@@ -35,14 +35,14 @@ impl LateWrites {
     }
 
     /// How long what the previous process had sent may still take effect; `None`: it has, or never will.
-    pub fn former_land_in(&self) -> Option<Duration> {
+    pub fn former_writes_left(&self) -> Option<Duration> {
         let left = self.former.load(Ordering::SeqCst).saturating_sub(self.after(Duration::ZERO));
         (left > 0).then(|| Duration::from_millis(left))
     }
 
     /// Nothing that was sent up to now, by whichever process, can take effect later.
     pub fn is_drained(&self) -> bool {
-        self.former_land_in().is_none() && self.own.load(Ordering::SeqCst) <= self.after(Duration::ZERO)
+        self.former_writes_left().is_none() && self.own.load(Ordering::SeqCst) <= self.after(Duration::ZERO)
     }
 
     /// Sends a write: one that ends without an answer which says what became of it, or is dropped before, may take effect
@@ -69,7 +69,7 @@ struct Sent<'a> {
 impl Drop for Sent<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.late.own.fetch_max(self.late.after(LANDS_WITHIN), Ordering::SeqCst);
+            self.late.own.fetch_max(self.late.after(WRITE_LANDS_WITHIN), Ordering::SeqCst);
         }
     }
 }
@@ -91,13 +91,13 @@ mod tests {
     #[test]
     fn what_the_process_of_before_had_sent_lands_within_the_time_that_was_told() {
         let (clock, late) = late();
-        assert!(late.former_land_in().is_none() && late.is_drained(), "there was none");
+        assert!(late.former_writes_left().is_none() && late.is_drained(), "there was none");
         late.expect_former(Duration::from_secs(28));
         late.expect_former(Duration::from_secs(3));
-        assert_eq!(late.former_land_in(), Some(Duration::from_secs(28)));
+        assert_eq!(late.former_writes_left(), Some(Duration::from_secs(28)));
         assert!(!late.is_drained(), "the next process has to wait for it too");
         clock.0.store(528_000, Ordering::SeqCst);
-        assert!(late.former_land_in().is_none() && late.is_drained());
+        assert!(late.former_writes_left().is_none() && late.is_drained());
     }
 
     #[test]

@@ -23,15 +23,15 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use vidra_api::labels::IDENTITY_SECRET;
 use vidra_core::{
+    leader_change::{Former, lands_in},
     mutants::{self, Mutant},
-    takeover::{Former, lands_in},
 };
 
 use super::late_writes::LateWrites;
 use crate::base::{
     env::Clock,
     error::{CallError, Class},
-    version::version,
+    resource_version::version,
 };
 
 /// The Lease's name, in the hub's namespace.
@@ -262,7 +262,9 @@ impl Claim {
         if !self.is_ours(&lease) {
             return Ok(false);
         }
-        if version(&lease) < self.written.load(Ordering::SeqCst) && !mutants::is(Mutant::OldLeaseRenewed) {
+        let (now, written) = (version(&lease), self.written.load(Ordering::SeqCst));
+        let is_edited = now > written && mutants::is(Mutant::LeaseEditedEnds);
+        if is_edited || now < written && !mutants::is(Mutant::OldLeaseRenewed) {
             // However far its versions are again: all that this process has seen is from after the backup.
             tracing::error!(
                 "the Lease {NAME} is older than this process wrote it: the hub's API server was restored from a backup"

@@ -26,7 +26,6 @@ use vidra_core::{
 
 use self::{
     call::{Deletion, answer_of},
-    delete::RemovalMode,
     facts::ObjectFacts,
 };
 use super::{call_guard::CallGuard, live::Live, records::Source, session::Session, token::Token};
@@ -140,20 +139,15 @@ impl<'a> Executor<'a> {
 
     /// Performs one effect.
     pub async fn perform(&self, effect: &Effect) -> Outcome {
-        let (uid, mode) = match &effect.action {
-            Action::Delete { uid } => (uid, RemovalMode::Delete),
-            Action::DeleteEmpty { uid } => (uid, RemovalMode::DeleteEmpty),
-            Action::Release { uid } => (uid, RemovalMode::Release),
-            Action::Withdraw { uid } => (uid, RemovalMode::Withdraw),
-            Action::Yield { uid, as_is } => (uid, RemovalMode::Yield { as_is: *as_is }),
-            applying => {
-                return match self.desired.objects.get(&effect.key) {
-                    Some(declared) => perform_apply(self, declared, applying).await,
-                    None => Outcome::Gone,
-                };
-            }
-        };
-        delete::remove(self, effect, &uid.to_string(), mode).await.unwrap_or_else(Outcome::Failed)
+        if let Action::Remove { uid, mode } = &effect.action {
+            return delete::remove(self, effect, &uid.to_string(), *mode)
+                .await
+                .unwrap_or_else(Outcome::Failed);
+        }
+        match self.desired.objects.get(&effect.key) {
+            Some(declared) => perform_apply(self, declared, &effect.action).await,
+            None => Outcome::Gone,
+        }
     }
 
     /// What only reads show to be gone counts as gone if the right cluster still answers after them: where no watch is

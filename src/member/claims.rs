@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use vidra_api::VidraTargetSpec;
-use vidra_core::{directives::ApplyMode, object::ObjectKey};
+use vidra_core::{
+    directives::ApplyMode,
+    mutants::{self, Mutant},
+    object::ObjectKey,
+};
 
 use crate::{desired::Desired, workqueue::TargetKey};
 
@@ -44,13 +48,8 @@ impl Claims {
     }
 
     /// How many targets have told what they declare.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.lock().len()
-    }
-
-    /// No target has.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The target declares nothing any more.
@@ -84,6 +83,9 @@ impl Claims {
             .filter(|(target, _)| target.namespace == own.namespace && target.resource != own.resource);
         let claimants = others.filter(|(target, noted)| match &noted.claim {
             Claim::Objects(desired) => match desired.wants.get(object) {
+                Some(want) if mutants::is(Mutant::OnceClaimsNothing) => {
+                    want.directives.apply == ApplyMode::Always
+                }
                 Some(want) => want.directives.apply != ApplyMode::IfAbsent,
                 None => desired.declares(object),
             },

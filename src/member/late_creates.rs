@@ -9,9 +9,9 @@ use vidra_api::names::OwnerHash;
 use vidra_core::object::ObjectKey;
 
 /// An API server gives up a request after a minute, and a call ends after 15 s. That is longer than what a former process
-/// sent is waited for (takeover.rs), which holds back whole members: here one object waits, and a proxy's queue is allowed
+/// sent is waited for (leader_change.rs), which holds back whole members: here one object waits, and a proxy's queue is allowed
 /// for too.
-pub const LANDS_WITHIN: Duration = Duration::from_secs(75);
+pub const CREATE_LANDS_WITHIN: Duration = Duration::from_secs(75);
 
 /// Those of all members, by name. They outlive sessions: what was sent with credentials that are gone may land all the same.
 #[derive(Default)]
@@ -43,10 +43,10 @@ impl LateCreates {
         let now = Instant::now();
         let mut all = self.0.lock();
         all.retain(|_, until| *until > now);
-        all.insert((owner.clone(), key.clone()), now + LANDS_WITHIN);
+        all.insert((owner.clone(), key.clone()), now + CREATE_LANDS_WITHIN);
     }
 
-    /// Whether an object that is not there may still be made by a call of before, as this owner's: what others send stands
+    /// Whether an object that is not there may still be made by an earlier call, as this owner's: what others send stands
     /// in their inventories, and they may try for ever.
     pub(super) fn may_appear(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
         let now = Instant::now();
@@ -84,7 +84,7 @@ mod tests {
         for _ in 0..3 {
             assert!(late_creates.may_appear(&ours, &key));
             late_creates.note(&theirs, &key);
-            tokio::time::advance(LANDS_WITHIN / 3).await;
+            tokio::time::advance(CREATE_LANDS_WITHIN / 3).await;
         }
         assert!(!late_creates.may_appear(&ours, &key));
         assert!(late_creates.may_appear(&theirs, &key));

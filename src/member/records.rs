@@ -35,11 +35,11 @@ use vidra_api::{
 };
 use vidra_core::{
     apply::Other,
-    beside::Beside,
     drift::Evidence,
     feedback::{Extract, Rules as FeedbackRules, gather},
     health::{HealthStatus, rules::Rules},
     ignore::Sparing,
+    merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     plan,
@@ -54,6 +54,7 @@ pub use evidence::Secrecy;
 pub use facts::MemberFacts;
 pub use generations::{Generations, LaterGenerations};
 use own_health::Standing;
+pub use own_health::WITHHELD;
 use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;
@@ -72,7 +73,7 @@ pub enum Source<'a> {
     List(u64),
     /// The same beside a watch that tells, or for some of what is there: it has what is recorded judged again, and tells of
     /// nothing that is not.
-    Beside(u64),
+    MergeLookup(u64),
     /// The answer of this owner's own apply: its values are the new baseline.
     Answer(&'a OwnerHash),
     /// A read on somebody's behalf; no baseline.
@@ -145,10 +146,10 @@ impl Records {
 
     /// Has what an owner declares judged by health rules of its own. What is recorded is judged when it is folded again,
     /// see [`Records::unjudged`].
-    pub fn judge_by(&self, owner: &OwnerHash, rules: Arc<Rules>) {
+    pub fn set_health_rules(&self, owner: &OwnerHash, rules: Arc<Rules>) {
         let all = self.rules.now();
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
-            known.judge_by(rules, &all);
+            known.set_health_rules(rules, &all);
         }
     }
 
@@ -157,10 +158,10 @@ impl Records {
         self.inner.lock().owners.health(owner).map(|own| own.rules().clone()).unwrap_or_default()
     }
 
-    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see [`Records::unfed`].
-    pub fn feed_by(&self, owner: &OwnerHash, rules: Arc<FeedbackRules>) {
+    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see [`Records::kinds_without_feedback`].
+    pub fn set_feedback_rules(&self, owner: &OwnerHash, rules: Arc<FeedbackRules>) {
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
-            known.feed_by(rules);
+            known.set_feedback_rules(rules);
         }
     }
 
@@ -172,7 +173,7 @@ impl Records {
     }
 
     /// The kinds of recorded objects of an owner of which what it asks back has not been read.
-    pub fn unfed(&self, owner: &OwnerHash) -> BTreeSet<Gvk> {
+    pub fn kinds_without_feedback(&self, owner: &OwnerHash) -> BTreeSet<Gvk> {
         let inner = self.inner.lock();
         let Some(known) = inner.owners.get(owner) else { return BTreeSet::new() };
         let Some(own) = &known.feedback else { return BTreeSet::new() };
@@ -374,8 +375,8 @@ impl Records {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let asker = Asker::new(&inner.owners, owner);
-        let mut sparing = inner.owners.get(owner).map(|known| Beside::new(&known.sparing.objects));
-        let mut declared = Beside::new(&desired.objects);
+        let mut sparing = inner.owners.get(owner).map(|known| MergeLookup::new(&known.sparing.objects));
+        let mut declared = MergeLookup::new(&desired.objects);
         keys.filter_map(|key| {
             let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
             let declared = declared.get(key);
@@ -414,7 +415,7 @@ impl Records {
         let inner = self.inner.lock();
         let asker = Asker::new(&inner.owners, owner);
         let settings = self.views.evidence.secrecy.tuning.now();
-        let mut declared = inner.owners.get(owner).map(|known| Beside::new(&known.desired.objects));
+        let mut declared = inner.owners.get(owner).map(|known| MergeLookup::new(&known.desired.objects));
         for key in keys {
             let declared = declared.as_mut().and_then(|declared| declared.get(key));
             let seen = inner.objects.get(key).map(|record| {
@@ -468,7 +469,7 @@ impl Records {
     }
 
     /// Does another VidraResource apply this object, and declare it otherwise, as far as is known? One of the same
-    /// namespace that has dropped it is going to let go of it.
+    /// namespace that has dropped it is going to release it.
     pub fn is_disputed(&self, key: &ObjectKey, own: &OwnerHash, declared: &Declared) -> bool {
         let inner = self.inner.lock();
         let agrees = |other: &OwnerHash| inner.owners.agrees(other, key, own, declared);

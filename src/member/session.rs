@@ -342,18 +342,18 @@ impl Session {
     }
 
     /// A call that makes this object for its owner was not answered: it may have been sent all the same.
-    pub fn note_landing(&self, owner: &OwnerHash, key: &ObjectKey) {
+    pub fn note_late_create(&self, owner: &OwnerHash, key: &ObjectKey) {
         self.late_creates.note(owner, key);
     }
 
-    /// Whether an object that is not there may still be made by a call of before, as this owner's.
+    /// Whether an object that is not there may still be made by an earlier call, as this owner's.
     pub fn may_appear(&self, owner: &OwnerHash, key: &ObjectKey) -> bool {
         self.late_creates.may_appear(owner, key)
     }
 
     /// How long what the process that led before this one had sent may still take effect here; `None`: it does not.
-    pub fn former_land_in(&self) -> Option<Duration> {
-        self.deps.late.as_ref()?.former_land_in()
+    pub fn former_writes_left(&self) -> Option<Duration> {
+        self.deps.late.as_ref()?.former_writes_left()
     }
 
     /// Whether a kind that was just not discovered is gone for good: it must have been missing for a while.
@@ -384,7 +384,7 @@ impl Session {
                 None => told.await,
             }
         };
-        self.counted(verb, self.call_within(), Box::pin(call), Some(token), |error| error)
+        self.counted(verb, self.call_within(), Box::pin(call), Some(token))
     }
 
     /// A page of a list, under the same rules; its own errors are told as they are.
@@ -393,7 +393,7 @@ impl Session {
         token: &Token<'_>,
         page: impl Future<Output = Result<T, CallError>>,
     ) -> impl Future<Output = Result<T, CallError>> {
-        self.counted("list", self.call_within(), Box::pin(page), Some(token), |error| error)
+        self.counted("list", self.call_within(), Box::pin(page), Some(token))
     }
 
     /// The settings that hold now.
@@ -413,16 +413,15 @@ impl Session {
         within: Duration,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> impl Future<Output = Result<T, CallError>> {
-        self.counted(verb, within, Box::pin(call), None, CallError::from)
+        self.counted(verb, within, Box::pin(async move { Ok(call.await?) }), None)
     }
 
-    async fn counted<T, E>(
+    async fn counted<T>(
         &self,
         verb: &'static str,
         within: Duration,
-        call: impl Future<Output = Result<T, E>>,
+        call: impl Future<Output = Result<T, CallError>>,
         token: Option<&Token<'_>>,
-        telling: impl FnOnce(E) -> CallError,
     ) -> Result<T, CallError> {
         // The hub ends a session itself: that says nothing of the member, and is no failure of what was asked.
         let closed = || match mutants::is(Mutant::CutIsNoAnswer) {
@@ -436,10 +435,7 @@ impl Session {
             let _permit = self.permit().await?;
             // Much may have changed while others had theirs.
             token.map_or(Ok(()), Token::check)?;
-            Ok(match tokio::time::timeout(within, call).await {
-                Ok(answer) => answer.map_err(telling),
-                Err(_) => Err(CallError::deadline(within)),
-            })
+            Ok(tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(CallError::deadline(within))))
         };
         let answer = match self.stop.run_until_cancelled(answered).await {
             Some(Ok(answer)) => answer,

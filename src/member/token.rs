@@ -23,22 +23,17 @@ impl<'a> Token<'a> {
         Self { epoch: epoch(), now: Box::new(epoch), stands: Box::new(stands) }
     }
 
-    /// Whether it still counts.
-    pub fn counts(&self) -> Result<(), Withdrawn> {
+    /// Whether a call may still be sent.
+    ///
+    /// # Errors
+    /// Why not: a [`Withdrawn`].
+    pub fn check(&self) -> Result<(), CallError> {
         if mutants::is(Mutant::TokenForEver) {
             return Ok(());
         }
         if self.epoch.is_none() || (self.now)() != self.epoch {
-            return Err(Withdrawn::Contact);
+            return Err(Withdrawn::Contact.into());
         }
-        (self.stands)()
-    }
-
-    /// The same as of a call that is not made.
-    ///
-    /// # Errors
-    /// A [`Withdrawn`].
-    pub fn check(&self) -> Result<(), CallError> {
-        self.counts().map_err(CallError::from)
+        Ok((self.stands)()?)
     }
 }

@@ -51,13 +51,8 @@ impl ClusterMetrics {
     }
 
     /// How many clusters have some.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.clusters.lock().len()
-    }
-
-    /// None has.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The member is gone.

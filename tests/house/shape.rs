@@ -42,7 +42,6 @@ const PARTICIPLES: &[&str] = &[
     "crates/testkit/src/sim/declared.rs",
     "crates/testkit/src/sim/judge/told.rs",
     "crates/testkit/src/sim/sparing.rs",
-    "crates/vidra-core/src/carried.rs",
     "crates/vidra-core/src/fields/declared.rs",
     "crates/vidra-core/src/fields/taken.rs",
     "crates/vidra-core/src/ignore/spared.rs",

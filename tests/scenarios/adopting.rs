@@ -251,7 +251,7 @@ fn what_an_earlier_applier_keeps_in_another_api_version_is_told_with_its_paths()
         .await;
         let keeps = format!("\"helm\" keeps .size in {older}");
         assert!(told.len() == 1 && told[0].contains(&keeps), "{told:?}");
-        assert!(told[0].contains("remove it there by hand"), "{told:?}");
+        assert!(told[0].contains("remove them there by hand"), "{told:?}");
         world.remove("shop").await;
         alice.delete(&crd_at(&world)).await;
         world.end().await;

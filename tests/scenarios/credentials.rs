@@ -196,6 +196,24 @@ fn a_secret_that_names_no_member_or_one_of_another_secret_is_told_so_and_registe
     });
 }
 
+#[test]
+fn a_member_that_has_left_does_not_come_back_by_another_secret_that_names_it() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let mut second = world.hub.live(&world.registration("berlin")).await;
+        second["metadata"] = json!({"name": "second", "namespace": world.settings.namespace,
+            "labels": {"vidra.dev/member-cluster": "berlin"}});
+        let second = At::of(&world.hub.create(second).await);
+        world.hub.delete(&world.member_at("berlin")).await;
+        world.hub.gone(&world.member_at("berlin")).await;
+        for secret in [&second, &world.registration("berlin")] {
+            let secret = world.hub.live(secret).await;
+            assert!(secret["metadata"]["annotations"]["vidra.dev/left-at"].is_string(), "{secret}");
+        }
+        world.end().await;
+    });
+}
+
 /// A label that it lacks would drop targets.
 #[test]
 fn a_secret_that_says_otherwise_does_not_take_the_place_of_one_that_is_gone_for_a_moment() {

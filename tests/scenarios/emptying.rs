@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::TargetState;
 
-use crate::{config_map_in, marks, object, scenario};
+use crate::{config_map_in, marks, object, scenario, uid};
 
 fn spec() -> Value {
     json!({"targets": [{"clusterNames": ["berlin"]}], "namespaceAndCRDDeletion": "WhenEmpty"})
@@ -91,6 +91,30 @@ fn a_declared_namespace_stays_with_what_others_have_in_it() {
         assert_eq!(alice.live(&At::of(&foreign)).await, foreign);
         world.end().await;
         alice.delete(&namespace).await;
+    });
+}
+
+/// What an object of the cluster owns does not go with the namespace.
+#[test]
+fn a_declared_namespace_stays_with_what_an_object_of_the_cluster_owns() {
+    scenario(async |world| {
+        let name = format!("{}-own", world.ns);
+        let (alice, namespace) = with_namespace(&world, &name).await;
+        let owner = alice
+            .create(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": name}, "rules": []}))
+            .await;
+        let mut owned = config_map_in(&name, "owned", "alice's");
+        owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole", "name": name, "uid": uid(&owner)}]);
+        let owned = alice.create(owned).await;
+        world.remove("shop").await;
+        let left = alice.live(&namespace).await;
+        assert!(marks(&left).is_empty() && left["metadata"]["deletionTimestamp"].is_null(), "{left}");
+        assert_eq!(alice.live(&At::of(&owned)).await, owned);
+        world.end().await;
+        alice.delete(&namespace).await;
+        alice.delete(&At::of(&owner)).await;
     });
 }
 

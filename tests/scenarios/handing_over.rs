@@ -181,6 +181,23 @@ fn what_an_invalid_manifest_may_declare_stays_until_it_is_corrected() {
 }
 
 #[test]
+fn what_is_to_be_applied_once_in_a_wave_that_is_closed_stays() {
+    scenario(async |world| {
+        let (alice, _, before) = to_move(&world).await;
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "first",
+            "annotations": {"vidra.dev/wait-for": "Address"}},
+            "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}]}});
+        let mut once = config_map_in("", "moved", "one");
+        once["metadata"]["annotations"] = json!({"vidra.dev/apply": "Once", "vidra.dev/wave": "1"});
+        world.deliver("second", &["berlin"], &(object(&service) + &object(&once))).await;
+        alice.when(&At::new("v1", "Service", &world.ns, "first"), "made", |_| true).await;
+        drop_both(&world, &alice, &before).await;
+        assert_eq!(uid(&alice.live(&At::of(&before)).await), uid(&before), "it was deleted");
+        world.end().await;
+    });
+}
+
+#[test]
 fn what_a_source_that_is_not_there_may_declare_stays_until_it_is_read() {
     scenario(async |world| {
         let (alice, _, before) = to_move(&world).await;

@@ -633,3 +633,19 @@ fn a_burst_is_told_within_bounds() {
         world.end().await;
     });
 }
+
+#[test]
+fn what_is_edited_and_then_deleted_is_told_twice() {
+    scenario(async |world| {
+        let (alice, settings) = delivered(&world, "Report", &config_map("settings", "one")).await;
+        alice.merge(&settings, edited("evil")).await;
+        told(&world, &[("settings", ChangeKind::Modified)]).await;
+        alice.delete(&settings).await;
+        told(&world, &[("settings", ChangeKind::Missing)]).await;
+        for kind in ["Modified", "Missing"] {
+            let detections = format!("vidra_drift_detections_total{{cluster=\"berlin\",change=\"{kind}\"}}");
+            assert_eq!(world.metric(&detections), 1.0, "{kind}");
+        }
+        world.end().await;
+    });
+}

@@ -22,7 +22,7 @@ pub const UNREADY_MAX: usize = 10;
 pub const UNPROVEN_MAX: usize = 3;
 /// Longest note of one in characters.
 pub const NOTE_MAX: usize = 256;
-/// Longest namespace, and longest kind, in characters.
+/// Longest namespace, kind and value of a label, in characters.
 pub const LABEL_MAX: usize = schema::LABEL_MAX;
 /// Longest name of an object, and longest group, in characters.
 pub const SUBDOMAIN_MAX: usize = schema::SUBDOMAIN_MAX;

@@ -322,7 +322,7 @@ pub enum Mutant {
     UnreadIsMissing,
     /// Whatever schema the hub's CRDs have, what it writes is kept.
     AnySchema,
-    /// What the process of before had sent has landed when the next one takes over.
+    /// What the previous process had sent has landed when the next one takes over.
     LateWritesIgnored,
     /// Whoever holds the Lease, it is this process that starts again.
     HolderIsAnybody,
@@ -395,6 +395,24 @@ pub enum Mutant {
     HiddenIsMissing,
     /// What became of a VidraTarget is told of the one that was made again in its place.
     SuccessorTold,
+    /// What an object said stands where redact has come to name its kind and nobody can look.
+    SaidStays,
+    /// A registration namespace whose list fails for a moment counts as listed.
+    OptionalUnawaited,
+    /// A Lease that somebody else wrote last counts as one of a backup.
+    LeaseEditedEnds,
+    /// Of an object that was edited and then deleted, the deletion is no news.
+    DriftToldOnce,
+    /// What is owned by an object of the cluster counts as going with the namespace.
+    ClusterOwnerGoes,
+    /// Of the Secrets that name a member which has left, one alone is marked.
+    OneSecretLeaves,
+    /// Who declares an object that is applied once does not claim it.
+    OnceClaimsNothing,
+    /// The revision that a target had last is not in use.
+    HadUnused,
+    /// What became of a VidraResource is told of the one that was made again in its place.
+    SuccessorReported,
     /// What is well only because somebody has edited it meanwhile makes a target Ready.
     ReadyAsEdited,
     /// What the inventory has is another's where its own entry is lost.
@@ -428,7 +446,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 185] = [
+    pub const GUARDS: [Mutant; 194] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -608,6 +626,15 @@ impl Mutant {
         Mutant::UnlabelledCounts,
         Mutant::HiddenIsMissing,
         Mutant::SuccessorTold,
+        Mutant::SaidStays,
+        Mutant::OptionalUnawaited,
+        Mutant::LeaseEditedEnds,
+        Mutant::DriftToldOnce,
+        Mutant::ClusterOwnerGoes,
+        Mutant::OneSecretLeaves,
+        Mutant::OnceClaimsNothing,
+        Mutant::HadUnused,
+        Mutant::SuccessorReported,
         Mutant::ReadyAsEdited,
         Mutant::OnlyMarksHave,
         Mutant::FoundStays,

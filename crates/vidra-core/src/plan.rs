@@ -20,8 +20,8 @@ pub use policy::Policy;
 pub use waves::is_settled;
 
 use crate::{
-    beside::Beside,
     directives::Directives,
+    merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey, Scope},
     render::{DeclaredHash, Stage},
@@ -35,7 +35,7 @@ pub enum Presence {
     Present,
     /// What the inventory holds is deleted.
     Absent,
-    /// What the inventory holds is let go: it stays, without our marks.
+    /// What the inventory holds is released: it stays, without our marks.
     Orphaned,
 }
 
@@ -230,31 +230,28 @@ pub enum Action {
         /// The object's uid.
         uid: Uid,
     },
-    /// Delete, after a live read that proves it ours.
-    Delete {
+    /// Takes it out of the target, after a live read that proves it ours.
+    Remove {
         /// The uid in the inventory; empty when only our Apply entry can prove it.
         uid: Uid,
+        /// How.
+        mode: RemovalMode,
     },
-    /// Delete a Namespace or CustomResourceDefinition when a complete listing shows that nothing is in it, else
-    /// let it go; after a live read that proves it ours.
-    DeleteEmpty {
-        /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: Uid,
-    },
-    /// Remove our marks, after a live read that proves it ours.
-    Release {
-        /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: Uid,
-    },
-    /// Leave it to the other VidraResource that applies it, after a live read that shows both.
-    Withdraw {
-        /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: Uid,
-    },
-    /// The same where the live read shows another VidraResource that applies it; else it stays.
+}
+
+/// How an object leaves a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovalMode {
+    /// Deleted.
+    Delete,
+    /// A Namespace or CustomResourceDefinition: deleted if a complete listing shows that nothing is in it, else released.
+    DeleteEmpty,
+    /// Our marks are removed; it stays.
+    Release,
+    /// Left to the other VidraResource that applies it; the live read shows both.
+    Withdraw,
+    /// As `Withdraw` where the live read shows another VidraResource that applies it; else it stays.
     Yield {
-        /// The uid in the inventory; empty when only our Apply entry can prove it.
-        uid: Uid,
         /// It keeps the values that no other one declares.
         as_is: bool,
     },
@@ -404,7 +401,7 @@ fn drops(input: &PlanInput<'_>, undeclared: &[Entry<'_>]) -> BTreeMap<ObjectKey,
 
 /// Some of these keys are not in a map.
 fn is_any_missing<V, W>(map: &BTreeMap<ObjectKey, V>, keys: &BTreeMap<ObjectKey, W>) -> bool {
-    let mut map = Beside::new(map);
+    let mut map = MergeLookup::new(map);
     keys.keys().any(|key| map.get(key).is_none())
 }
 
@@ -492,21 +489,21 @@ fn removals(input: &PlanInput<'_>, undeclared: &[Entry<'_>], plan: &mut Plan) {
                 continue;
             }
         }
-        let uid = held.uid.clone();
         let gvk = held.gvk(key);
-        let action = match input.presence {
-            presence if is_unseen => Action::Yield { uid, as_is: presence == Presence::Orphaned },
+        let mode = match input.presence {
+            presence if is_unseen => RemovalMode::Yield { as_is: presence == Presence::Orphaned },
             // To stay as it is: an apply of nothing takes values off.
-            Presence::Orphaned => Action::Release { uid },
-            _ if handover == Some(&Handover::Done) => Action::Withdraw { uid },
-            _ if handover == Some(&Handover::Unclaimed) => Action::Release { uid },
+            Presence::Orphaned => RemovalMode::Release,
+            _ if handover == Some(&Handover::Done) => RemovalMode::Withdraw,
+            _ if handover == Some(&Handover::Unclaimed) => RemovalMode::Release,
             // Deleting a Namespace or a CRD takes foreign content with it, whatever its uid says.
             Presence::Present | Presence::Absent if holds_others(&gvk) => match input.policy.when_empty {
-                true => Action::DeleteEmpty { uid },
-                false => Action::Release { uid },
+                true => RemovalMode::DeleteEmpty,
+                false => RemovalMode::Release,
             },
-            Presence::Present | Presence::Absent => Action::Delete { uid },
+            Presence::Present | Presence::Absent => RemovalMode::Delete,
         };
+        let action = Action::Remove { uid: held.uid.clone(), mode };
         stages.entry((held.wave, Stage::of(&gvk))).or_default().push(Effect {
             key: key.clone(),
             gvk,

@@ -74,7 +74,7 @@ fn each_key_sets_its_value_and_nothing_else() {
             settings.default_allowed_namespaces = Some(["team-a", "team-b"].map(str::to_owned).into());
         }),
         ("carriedLabels", "env, -velero.io/", |settings| {
-            settings.carried_labels = Carried::parse("env -velero.io/").unwrap();
+            settings.carried_labels = LabelFilter::parse("env -velero.io/").unwrap();
         }),
         ("autoscalerManagers", "acme-scaler", |settings| {
             settings.autoscalers = Autoscalers::parse("acme-scaler").unwrap().into();

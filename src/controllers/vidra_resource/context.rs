@@ -6,7 +6,9 @@ use futures::{StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use tokio::sync::OnceCell;
-use vidra_api::{VidraResource, VidraResourceStatus, VidraTarget, find, names::OwnerHash, set_condition};
+use vidra_api::{
+    VidraResource, VidraResourceStatus, VidraTarget, find, labels::FINALIZER, names::OwnerHash, set_condition,
+};
 use vidra_core::status::{Problem, Reason};
 
 use crate::{
@@ -108,4 +110,14 @@ impl Context<'_> {
     pub(super) async fn side_by_side<T>(&self, calls: Vec<impl Future<Output = T>>) -> Vec<T> {
         stream::iter(calls).buffered(self.hub.limits.resource_calls).collect().await
     }
+}
+
+/// Our finalizer is on it.
+pub(super) fn has_finalizer(object: &impl ResourceExt) -> bool {
+    object.finalizers().iter().any(|one| one == FINALIZER)
+}
+
+/// The first finalizer on it that is not ours.
+pub(super) fn foreign_finalizer(object: &impl ResourceExt) -> Option<&String> {
+    object.finalizers().iter().find(|one| *one != FINALIZER)
 }

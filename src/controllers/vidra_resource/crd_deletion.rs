@@ -6,15 +6,13 @@ use vidra_core::status::{Problem, Reason};
 use super::context::Context;
 use crate::{
     base::error::CallError,
+    controllers::confirmation::is_leaving,
     hub::crd_deletion::{self, Ending},
 };
 
 /// Whether this VidraResource, or the member, is being deleted as its whole kind is. Asked once a reconcile.
 pub(super) async fn ending(ctx: &Context<'_>, cluster: &str) -> Result<Ending, CallError> {
-    let member = ctx.hub.catalog.member(cluster);
-    let deleted =
-        ctx.is_deleted() || member.is_some_and(|member| member.metadata.deletion_timestamp.is_some());
-    if !deleted {
+    if !ctx.is_deleted() && !is_leaving(ctx.hub, cluster) {
         return Ok(Ending::No);
     }
     let ending = ctx.ending.get_or_try_init(|| crd_deletion::look(&ctx.hub.api)).await?;

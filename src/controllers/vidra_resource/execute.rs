@@ -20,14 +20,8 @@ use crate::{
     controllers::write_refusal::{advised, fails_often, is_refusal},
 };
 
-/// What was done.
-#[derive(Default)]
-pub(super) struct Execution {
-    /// What of it the hub's API refuses, by a quota or a policy, or fails to write again and again.
-    pub(super) refusal: Option<Problem>,
-}
-
-/// Performs the waves of a plan.
+/// Performs the waves of a plan. Returns what of it the hub's API refuses, by a quota or a policy, or fails to write again
+/// and again.
 ///
 /// # Errors
 /// The first write that failed, where none was refused: all are tried again.
@@ -35,7 +29,7 @@ pub(super) async fn execute(
     ctx: &Context<'_>,
     observation: &Observation,
     waves: Vec<Vec<Task>>,
-) -> Result<Execution, CallError> {
+) -> Result<Option<Problem>, CallError> {
     let mut written = Written::new();
     for wave in waves {
         let places = wave.iter().any(|task| matches!(task.goal, Goal::Place { .. }));
@@ -44,11 +38,11 @@ pub(super) async fn execute(
             make_second_status_writer(ctx, observation).await;
         }
     }
-    let refusal = refusal(ctx, written)?;
+    let refusal = refused_targets(ctx, written)?;
     if let Some(refusal) = &refusal {
         ctx.say(refusal);
     }
-    Ok(Execution { refusal })
+    Ok(refusal)
 }
 
 /// Takes these tasks side by side, and then tells those targets that are to be forgotten.
@@ -81,7 +75,7 @@ async fn take(ctx: &Context<'_>, cluster: &str, goal: Goal) -> Result<Step, Call
 }
 
 /// What of these writes is refused. Others are tried again.
-fn refusal(ctx: &Context<'_>, written: Written) -> Result<Option<Problem>, CallError> {
+fn refused_targets(ctx: &Context<'_>, written: Written) -> Result<Option<Problem>, CallError> {
     let often = fails_often(ctx.hub, &ctx.queue_key());
     let is_told = |error: &CallError| (is_refusal(error) || often) && !mutants::is(Mutant::RefusalEndsPass);
     let failed = written.into_iter().filter_map(|(cluster, written)| Some((cluster, written.err()?)));

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{Hub, intent, status_fallback, status_throttle::News},
+    controllers::{Hub, confirmation, status_fallback, status_throttle::News},
     hub::inventory,
     workqueue::TargetKey,
 };
@@ -118,7 +118,7 @@ fn why(ctx: &Context<'_>, cluster: &str) -> String {
 /// Of a target without its VidraResource, on a member that leaves: whether it is not waited for any more, and what is told
 /// of it then. Nothing of it is to be deleted, so ten minutes end the wait whether or not a person has said a word.
 pub(super) fn given_up_without(hub: &Hub, key: &TargetKey, target: &VidraTarget) -> Option<String> {
-    let is_given_up = intent::is_given_up(hub, &key.cluster);
+    let is_given_up = confirmation::is_given_up(hub, &key.cluster);
     let by_word = target.spec.desired == DesiredState::Orphaned && is_given_up && is_tried(target);
     let by_itself = || patience_with_member(hub, &key.cluster) == Some(Duration::ZERO);
     if mutants::is(Mutant::MissingHoldsLeaving) || !(by_word || by_itself()) {

@@ -6,7 +6,7 @@ use vidra_core::select::Selection;
 
 use super::context::{Context, Targets};
 use crate::{
-    controllers::intent,
+    controllers::confirmation,
     hub::revisions::{Parsed, RevisionError},
 };
 
@@ -34,5 +34,5 @@ pub(super) fn observe(ctx: &Context<'_>, declaration: Declaration) -> Observatio
 
 /// Which members it targets now.
 pub(super) fn select(ctx: &Context<'_>) -> Selection {
-    intent::select(ctx.hub, ctx.resource, &ctx.hub.catalog.members())
+    confirmation::select(ctx.hub, ctx.resource, &ctx.hub.catalog.members())
 }

@@ -1,6 +1,6 @@
 //! VidraTargets whose VidraResource is not there. That is no wish: they wait until it is applied again, or for a person's
 //! word, on the VidraTarget, that what it has stays in the member without it. On a member that leaves they are given up as
-//! others are that are only let go: there is no VidraResource that could say so.
+//! others are that are only orphaned: there is no VidraResource that could say so.
 
 use vidra_api::{VidraTarget, VidraTargetSpec, target::DesiredState};
 use vidra_core::{
@@ -11,7 +11,11 @@ use vidra_core::{
 use super::left_behind::given_up_without;
 use crate::{
     base::error::CallError,
-    controllers::{Hub, RETRY_MOST, after_hub_error, intent::may_be_orphaned, write_refusal::refusal},
+    controllers::{
+        Hub, RETRY_MOST, after_hub_error,
+        confirmation::{is_leaving, may_be_orphaned},
+        write_refusal::count_failed_write,
+    },
     hub::{events::Severity, inventory},
     workqueue::{Key, ResourceKey, TargetKey, Verdict},
 };
@@ -26,11 +30,10 @@ pub(super) async fn release(hub: &Hub, key: &ResourceKey) -> Option<Verdict> {
             let _ = hub.api.replace_target(&VidraTarget { spec, ..(*target).clone() }).await;
             continue;
         }
-        waits |=
-            hub.catalog.member(&cluster).is_some_and(|member| member.metadata.deletion_timestamp.is_some());
+        waits |= is_leaving(hub, &cluster);
         let of_target = TargetKey::new(&key.namespace, &key.name, &cluster);
         if let Err(error) = advance(hub, &of_target, &target).await {
-            if let Some(told) = refusal(hub, &Key::Resource(key.clone()), &error) {
+            if let Some(told) = count_failed_write(hub, &Key::Resource(key.clone()), &error) {
                 let message = format!("the hub's API refuses a write for it: {told}");
                 hub.events.say(target.as_ref(), Severity::Warning, Reason::WriteRefused, &message);
             }

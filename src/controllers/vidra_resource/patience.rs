@@ -13,13 +13,13 @@ use vidra_core::{
 use super::context::Context;
 use crate::{
     controllers::{
-        Hub, RETRY_MOST, intent,
+        Hub, RETRY_MOST, confirmation,
         member_cluster::{meant, twins},
     },
     member::session::State,
 };
 
-/// A member that leaves, and whose objects are only to be let go, is given up after so long without contact.
+/// A member that leaves, and whose objects are only to be orphaned, is given up after so long without contact.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// It is on its way out, and its member was asked.
@@ -38,7 +38,8 @@ pub(super) fn is_tried(target: &VidraTarget) -> bool {
 /// A person says, on the VidraResource or the MemberCluster, that nobody is to wait for the member.
 pub(super) fn is_given_up(ctx: &Context<'_>, cluster: &str) -> bool {
     let names_it = |all: &String| all.split(',').any(|one| one.trim() == cluster);
-    ctx.resource.annotations().get(FORGET).is_some_and(names_it) || intent::is_given_up(ctx.hub, cluster)
+    ctx.resource.annotations().get(FORGET).is_some_and(names_it)
+        || confirmation::is_given_up(ctx.hub, cluster)
 }
 
 /// Its member leaves, and is refused because its cluster is a member under an older name: that one has the objects.
@@ -55,7 +56,7 @@ pub(super) fn has_lost_its_cluster(ctx: &Context<'_>, cluster: &str) -> bool {
     member.metadata.deletion_timestamp.is_some() && is_its_own && !older.is_empty()
 }
 
-/// How long until a target is given up by itself: its objects are only to be let go.
+/// How long until a target is given up by itself: its objects are only to be orphaned.
 pub(super) fn patience_ends_in(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> Option<Duration> {
     (target.spec.desired == DesiredState::Orphaned).then(|| patience_with_member(ctx.hub, cluster)).flatten()
 }

@@ -12,11 +12,13 @@ use super::{
     approval::approvals,
     context::{Context, Targets},
     observe::Observation,
-    targets::is_leaving,
     teardown::came_to_nothing,
     unreadable::is_member_unread,
 };
-use crate::{controllers::approvals::command, hub::inventory};
+use crate::{
+    controllers::{approvals::command, confirmation::is_leaving},
+    hub::inventory,
+};
 
 /// Holds a removal that is more likely a mistake; the word that approves one that needs it. A member that a person
 /// deletes leaves by that person's word; one whose MemberCluster is not there has not left; and what one does not allow
@@ -35,10 +37,10 @@ pub(super) fn guard_removal(ctx: &Context<'_>, observation: &Observation) -> Res
         (guard::Targets::new(), guard::Targets::new(), guard::Targets::new());
     for (cluster, target) in &targets {
         let (name, uid) = (cluster.clone(), target.removal_id());
-        let exists = target.spec.desired == DesiredState::Present && !is_leaving(ctx, cluster);
+        let exists = target.spec.desired == DesiredState::Present && !is_leaving(ctx.hub, cluster);
         let to = selection.targets.get(cluster);
         if let Some(to) = to.filter(|to| exists && **to != target.spec.namespace && ctx.is_remade(target)) {
-            // What it has in the namespace of before goes.
+            // What it has in the previous namespace goes.
             let uid = format!("{uid} {to}");
             leaving.insert(name.clone(), uid.clone());
             existing.insert(name, uid);

@@ -1,19 +1,21 @@
 //! What becomes of targets while nothing new is delivered: those that leave go on, what was deleted by hand comes back, and
 //! what of the policies restrains the hub acts.
 
-use kube::ResourceExt;
-use vidra_api::{VidraTarget, labels::FINALIZER, target::DesiredState};
+use vidra_api::{VidraTarget, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     restraint::restrained,
 };
 
 use super::{
-    context::Context,
-    targets::{is_leaving, update, write},
+    context::{Context, has_finalizer},
+    targets::{update, write},
     teardown::{Step, is_over, send_away},
 };
-use crate::{base::error::CallError, controllers::revoke};
+use crate::{
+    base::error::CallError,
+    controllers::{confirmation::is_leaving, revoke},
+};
 
 /// One VidraTarget while nothing new is delivered: it goes on leaving, or is restrained. `is_selected`: still targeted.
 pub(super) async fn rest(
@@ -33,7 +35,7 @@ pub(super) async fn rest(
 /// and the word that approved it where it needed one.
 fn is_going(ctx: &Context<'_>, cluster: &str, target: &VidraTarget) -> Option<Option<String>> {
     let key = ctx.target_key(cluster);
-    if is_leaving(ctx, cluster) || is_over(target) {
+    if is_leaving(ctx.hub, cluster) || is_over(target) {
         return Some(None);
     }
     // What is under way where the namespace is not allowed goes by the member's onRevoke, as it is now.
@@ -59,7 +61,7 @@ async fn restrain(
     // One that goes and is not selected is not made again, and without it the guard would not know of the loss.
     let goes = target.metadata.deletion_timestamp.is_some();
     if goes && !is_selected && !mutants::is(Mutant::GuardForgets) {
-        return match target.finalizers().iter().any(|one| one == FINALIZER) {
+        return match has_finalizer(target) {
             true => write(ctx, cluster, target, spec).await,
             // It ends as soon as others let it, and takes no finalizer any more.
             false => Ok(()),

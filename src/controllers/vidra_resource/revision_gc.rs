@@ -127,7 +127,7 @@ fn used_revisions(ctx: &Context<'_>, current: Option<&str>) -> BTreeSet<String> 
     let targets = ctx.targets();
     let of_targets = targets.values().flat_map(|target| {
         let had = target.status.as_ref().and_then(|status| status.revision.clone());
-        [Some(target.spec.revision.clone()), had]
+        [Some(target.spec.revision.clone()), had.filter(|_| !mutants::is(Mutant::HadUnused))]
     });
     let last = ctx.hub.last_revision(ctx.key, ctx.resource);
     of_targets.flatten().chain(last).chain(told_revision(ctx)).chain(current.map(str::to_owned)).collect()

@@ -8,8 +8,11 @@ use vidra_api::{
     find,
     target::DesiredState,
 };
-use vidra_core::status::{
-    Problem, Reason, ResourceFacts, Stall, StatusReason, TargetView, first_drift, going, resource_status,
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::{
+        Problem, Reason, ResourceFacts, Stall, StatusReason, TargetView, first_drift, going, resource_status,
+    },
 };
 
 use super::{
@@ -83,7 +86,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
     let latest = ctx.hub.catalog.resource(ctx.key);
     let resource = latest.as_deref().unwrap_or(ctx.resource);
     // Another one, which is reconciled by itself.
-    if resource.metadata.uid != ctx.resource.metadata.uid {
+    if resource.metadata.uid != ctx.resource.metadata.uid && !mutants::is(Mutant::SuccessorReported) {
         return Ok(Verdict::Done(None));
     }
     let queue_key = ctx.queue_key();

@@ -10,7 +10,10 @@ use vidra_core::{
     status::Reason,
 };
 
-use super::{context::Context, unreadable::is_target_unread};
+use super::{
+    context::{Context, foreign_finalizer, has_finalizer},
+    unreadable::is_target_unread,
+};
 use crate::{
     base::error::{CallError, Class},
     controllers::vidra_target::may_have_delivered,
@@ -41,11 +44,6 @@ fn is_still_there(ctx: &Context<'_>, cluster: &str, spec: &VidraTargetSpec) -> b
         member.metadata.deletion_timestamp.is_none() && member.uid() == spec.member_uid
     };
     mutants::is(Mutant::MadeForGone) || ctx.hub.catalog.member(cluster).is_some_and(|now| is_it(&now))
-}
-
-/// A person has deleted its MemberCluster.
-pub(super) fn is_leaving(ctx: &Context<'_>, cluster: &str) -> bool {
-    ctx.hub.catalog.member(cluster).is_some_and(|member| member.metadata.deletion_timestamp.is_some())
 }
 
 /// Makes a VidraTarget for which nothing was ever delivered.
@@ -83,7 +81,7 @@ pub(super) async fn update(
         return write(ctx, cluster, target, spec).await;
     }
     // Ours stays on it until it can be made again at once: the guard counts it as long as it is there.
-    if target.finalizers().iter().any(|one| one != FINALIZER) && !mutants::is(Mutant::GuardForgets) {
+    if foreign_finalizer(target).is_some() && !mutants::is(Mutant::GuardForgets) {
         let message = format!("VidraTarget {}", target.name_any());
         return Err(still_there(target, CallError { class: Class::Conflict, message }));
     }
@@ -105,7 +103,7 @@ pub(super) async fn update(
 
 /// A VidraTarget that is to be made again cannot be while it is on its way out.
 fn still_there(target: &VidraTarget, error: CallError) -> CallError {
-    let foreign = target.finalizers().iter().find(|one| *one != FINALIZER);
+    let foreign = foreign_finalizer(target);
     match foreign.filter(|_| error.class == Class::Conflict) {
         Some(finalizer) => CallError {
             message: format!(
@@ -130,7 +128,7 @@ pub(super) async fn write(
     let latest = ctx.hub.catalog.target(&ctx.target_key(cluster));
     let target = latest.as_deref().unwrap_or(target);
     let same = VidraTargetSpec { generation: target.spec.generation, ..spec.clone() } == target.spec;
-    let marked = target.finalizers().iter().any(|one| one == FINALIZER);
+    let marked = has_finalizer(target);
     let hub = &ctx.hub.identity.hub;
     let labelled = is_labelled_ours(target.labels(), hub);
     if !labelled && target.labels().contains_key(HUB_LABEL) && !mutants::is(Mutant::TakesAnyState) {

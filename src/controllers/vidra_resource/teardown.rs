@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{intent, revoke},
+    controllers::{confirmation, revoke},
     hub::{catalog::Lack, crd_deletion::Ending},
     workqueue::TargetKey,
 };
@@ -101,10 +101,10 @@ fn facts(ctx: &Context<'_>, cluster: &str, target: &VidraTarget, member_exists: 
 /// How a target ends.
 fn end(ctx: &Context<'_>, cluster: &str) -> DesiredState {
     let of_member = ctx.hub.catalog.member(cluster).and_then(|member| {
-        let selection = intent::select(ctx.hub, ctx.resource, std::slice::from_ref(&member));
-        intent::removal(ctx.resource, &member, &selection)
+        let selection = confirmation::select(ctx.hub, ctx.resource, std::slice::from_ref(&member));
+        confirmation::removal(ctx.resource, &member, &selection)
     });
-    of_member.unwrap_or_else(|| intent::by_policy(ctx.resource))
+    of_member.unwrap_or_else(|| confirmation::by_policy(ctx.resource))
 }
 
 /// What becomes of the Namespaces and CRDs of a target that goes: what its VidraResource asks for now, for what goes

@@ -96,7 +96,7 @@ impl<'a> ConcurrentRepair<'a> {
         // Taken before the observation: what arrives during it may be missed by it.
         self.known = self.scope.ctx.hub.queue.arrivals(&self.key);
         self.next = Instant::now() + BREATH;
-        if self.token.counts().is_err() || !(under_way.writes || Instant::now() < self.until) {
+        if self.token.check().is_err() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
         let observation = observe(self.scope, self.scope.live(), inventory).await;

@@ -6,10 +6,11 @@ use std::{
     mem,
 };
 
-use vidra_api::{Change, DriftPolicy};
+use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
     contention::{Cause, Review, Suspect, Told},
     drift::managers,
+    mutants::{self, Mutant},
     object::ObjectKey,
     owner::Owner,
     plan::{self, Action, Drift, Effect, Live, Plan, PlanInput, Why},
@@ -105,7 +106,10 @@ fn news<'r>(ctx: &Context<'_>, corrections: &'r [Change], drift: &'r DriftReport
     if ctx.target.spec.drift.policy == DriftPolicy::Ignore {
         return Vec::new();
     }
-    let id = |change: &Change| (key_of(change), change.change);
+    let id = |change: &Change| match mutants::is(Mutant::DriftToldOnce) {
+        true => (key_of(change), ChangeKind::Modified),
+        false => (key_of(change), change.change),
+    };
     let told = || {
         let status = ctx.target.status.as_ref();
         let changes = status.into_iter().flat_map(|status| &status.changes);

@@ -20,10 +20,10 @@ use vidra_core::{
 use super::requeue::{Requeue, Retry};
 use crate::{
     base::{backoff::jittered, withdrawal::Withdrawn},
-    config::clamped_interval,
+    config::clamped_duration,
     controllers::{
         Hub, RETRY_MOST, RETRY_RARELY,
-        intent::{Intent, confirm},
+        confirmation::{Confirmation, confirm},
         member_cluster::meant,
     },
     desired::Desired,
@@ -70,8 +70,8 @@ impl Context<'_> {
                 return Err(Withdrawn::Target);
             }
             match confirm(hub, key, &now.spec) {
-                Intent::Confirmed => Ok(()),
-                _ => Err(Withdrawn::Intent),
+                Confirmation::Confirmed => Ok(()),
+                _ => Err(Withdrawn::Unwanted),
             }
         };
         Token::new(|| session.epoch(), stands)
@@ -170,11 +170,11 @@ impl Context<'_> {
 
     /// How long applied objects may take to become healthy.
     pub(super) fn timeout(&self) -> Duration {
-        clamped_interval(self.target.spec.reconcile.timeout.as_deref()).unwrap_or(TIMEOUT)
+        clamped_duration(self.target.spec.reconcile.timeout.as_deref()).unwrap_or(TIMEOUT)
     }
 
     pub(super) fn interval(&self) -> Duration {
-        let own = clamped_interval(self.target.spec.reconcile.interval.as_deref());
+        let own = clamped_duration(self.target.spec.reconcile.interval.as_deref());
         jittered(own.unwrap_or(self.hub.tuning.now().interval), self.hub.rng.as_ref())
     }
 
@@ -187,12 +187,12 @@ impl Context<'_> {
             Requeue::Backstop => return Verdict::Done(Some(RETRY_RARELY)),
             Requeue::Retry(class) => class,
         };
-        let live = self.hub.tuning.now();
-        match (clamped_interval(self.target.spec.reconcile.retry_interval.as_deref()), class) {
+        let settings = self.hub.tuning.now();
+        match (clamped_duration(self.target.spec.reconcile.retry_interval.as_deref()), class) {
             (Some(own), _) => Verdict::Retry(own),
-            (None, _) if !live.retry => Verdict::Done(Some(self.interval())),
-            (None, Retry::Soon) => Verdict::Retry(RETRY_MOST.min(live.retry_max)),
-            (None, Retry::Rarely) => Verdict::Retry(live.retry_max),
+            (None, _) if !settings.retry => Verdict::Done(Some(self.interval())),
+            (None, Retry::Soon) => Verdict::Retry(RETRY_MOST.min(settings.retry_max)),
+            (None, Retry::Rarely) => Verdict::Retry(settings.retry_max),
         }
     }
 

@@ -9,9 +9,9 @@ use std::{
 use kube::ResourceExt;
 use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
-    beside::Beside,
     directives::ApplyMode,
     drift::{Cover, Evidence},
+    merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::{KeyParts, ObjectKey},
     overrides::Cluster,
@@ -53,7 +53,7 @@ impl Suspects {
         live: &BTreeMap<ObjectKey, Live>,
         inventory: &Inventory,
     ) -> Self {
-        let (mut live, mut held) = (Beside::new(live), Beside::new(inventory));
+        let (mut live, mut held) = (MergeLookup::new(live), MergeLookup::new(inventory));
         let suspicious = |want: &Want, held: &Held, live: Option<&Live>| match live {
             _ if want.directives.apply == ApplyMode::Once => false,
             // What the hub itself has deleted is no drift.
@@ -234,8 +234,8 @@ fn change(ctx: &Context<'_>, key: &ObjectKey, version: &str, found: Evidence) ->
 
 /// Takes out what must not be written now, though it was allowed when it was found.
 pub(super) fn redact(ctx: &Context<'_>, changes: &mut [Change]) {
-    let live = ctx.hub.tuning.now();
-    let cover = Cover { redactions: &live.redact, salt: &ctx.hub.identity.key };
+    let settings = ctx.hub.tuning.now();
+    let cover = Cover { redactions: &settings.redact, salt: &ctx.hub.identity.key };
     for change in changes {
         let key = key_of(change);
         change.fields.iter_mut().for_each(|field| cover.cover(&key, field));

@@ -8,7 +8,7 @@ use vidra_core::status::{Delivery, Reason};
 use super::context::{Context, is_at_rest};
 use crate::{
     controllers::{
-        intent::{Intent, orphaning_command},
+        confirmation::{Confirmation, orphaning_command},
         unreadable,
     },
     hub::events::Severity,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What a target says that is left as it is: it or its member is suspended, or does not allow the namespace any more.
-pub(super) fn at_rest(ctx: &Context<'_>, intent: Intent) -> Option<Delivery> {
+pub(super) fn at_rest(ctx: &Context<'_>, intent: Confirmation) -> Option<Delivery> {
     let TargetKey { namespace, resource, cluster } = ctx.key;
     if ctx.hub.catalog.member(cluster).as_deref().is_some_and(is_at_rest) {
         let message = format!("MemberCluster {cluster} is suspended; set its spec.suspend to false to go on");
@@ -30,7 +30,7 @@ pub(super) fn at_rest(ctx: &Context<'_>, intent: Intent) -> Option<Delivery> {
         );
         return Some(Delivery::Suspended { message });
     }
-    (intent == Intent::NotAllowed).then(|| Delivery::Revoked {
+    (intent == Confirmation::NotAllowed).then(|| Delivery::Revoked {
         message: format!(
             "MemberCluster {cluster} does not allow namespace {namespace} any more: what is there stays as it is and nothing is written. Add {namespace} to its spec.allowedNamespaces to go on, or leave the cluster out of the VidraResource to clean up there"
         ),
@@ -38,28 +38,30 @@ pub(super) fn at_rest(ctx: &Context<'_>, intent: Intent) -> Option<Delivery> {
 }
 
 /// What a target says of which nobody can say whether it is wanted.
-pub(super) fn explain(ctx: &Context<'_>, missing: Intent) -> Delivery {
+pub(super) fn explain(ctx: &Context<'_>, missing: Confirmation) -> Delivery {
     let TargetKey { namespace, resource, cluster } = ctx.key;
     let (reason, message) = match missing {
-        Intent::MemberMissing => (
+        Confirmation::MemberMissing => (
             Reason::MemberMissing,
             format!(
-                "MemberCluster {cluster} is not there, which is no wish to leave: nothing is written and nothing is deleted. Make it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
+                "MemberCluster {cluster} does not exist. That is no wish to leave: nothing is written and nothing is deleted. Create it again, or annotate VidraResource {namespace}/{resource} with {FORGET}={cluster} to leave what is there"
             ),
         ),
-        Intent::MemberUnread => (Reason::HubTooOld, unreadable::message(&format!("MemberCluster {cluster}"))),
-        Intent::ResourceUnread => {
+        Confirmation::MemberUnread => {
+            (Reason::HubTooOld, unreadable::message(&format!("MemberCluster {cluster}")))
+        }
+        Confirmation::ResourceUnread => {
             (Reason::HubTooOld, unreadable::message(&format!("VidraResource {namespace}/{resource}")))
         }
         _ => (
             Reason::ResourceMissing,
             format!(
-                "VidraResource {namespace}/{resource} is not there, which is no wish to delete: nothing is written and nothing is deleted. Apply it again, or let what it delivered stay without it: {}",
+                "VidraResource {namespace}/{resource} does not exist. That is no wish to delete: nothing is written and nothing is deleted. Apply it again, or keep what it delivered without it: {}",
                 orphaning_command(ctx.key),
             ),
         ),
     };
-    if matches!(missing, Intent::ResourceMissing | Intent::ResourceUnread) {
+    if matches!(missing, Confirmation::ResourceMissing | Confirmation::ResourceUnread) {
         // There is no VidraResource to say it of.
         ctx.hub.events.say(ctx.target, Severity::Warning, reason, &message);
     }

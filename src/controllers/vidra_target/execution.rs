@@ -7,7 +7,7 @@ use vidra_api::{Change, RemovingObjects, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
-    plan::{Action, Effect, Inventory, Want, Why},
+    plan::{Action, Effect, Inventory, RemovalMode, Want, Why},
     status::{Delivery, Reason},
 };
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// A removal waits for finalizers in the member: it is looked at again after this.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const FINALIZERS_RECHECK: Duration = Duration::from_secs(2);
 /// What cannot be told yet is looked at again after this.
 const SETTLES: Duration = Duration::from_secs(10);
 
@@ -141,7 +141,7 @@ fn report_outcome(
         Outcome::Leaving => {
             let message = format!("{key} is being deleted in the member to be made again");
             let waiting = Delivery::Waiting { reason: Reason::ObjectTerminating, message };
-            execution.put_off(waiting, Requeue::After(LOOK_AGAIN));
+            execution.put_off(waiting, Requeue::After(FINALIZERS_RECHECK));
         }
         // No watch tells when one without our label is gone.
         Outcome::InTheWay => execution.put_off(wait_for_end(key), Requeue::Retry(Retry::Soon)),
@@ -161,7 +161,7 @@ fn report_outcome(
             let message = format!(
                 "waiting until {key} is gone: finalizers run in the member, of it or of what is in it"
             );
-            still_going(ctx, Reason::Finalizers, message, LOOK_AGAIN, execution);
+            still_going(ctx, Reason::Finalizers, message, FINALIZERS_RECHECK, execution);
         }
         Outcome::Unsettled { why } => {
             let message = format!("{key} is not seen: {why}");
@@ -224,9 +224,9 @@ fn still_going(
 
 /// Nobody has said how soon what failed is to be tried again.
 fn retries_by_default(ctx: &Context<'_>) -> bool {
-    let live = ctx.hub.tuning.now();
+    let settings = ctx.hub.tuning.now();
     let own = &ctx.target.spec.reconcile.retry_interval;
-    own.is_none() && live.retry && live.retry_max >= RETRY_RARELY
+    own.is_none() && settings.retry && settings.retry_max >= RETRY_RARELY
 }
 
 fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execution: &mut Execution) {
@@ -295,8 +295,8 @@ fn failure(effect: &Effect, error: &CallError) -> String {
         Action::Create => "creating",
         Action::Apply { .. } | Action::Verify { .. } => "applying",
         Action::Look { .. } => "looking at",
-        Action::Delete { .. } | Action::DeleteEmpty { .. } => "deleting",
-        Action::Release { .. } | Action::Withdraw { .. } | Action::Yield { .. } => "releasing",
+        Action::Remove { mode: RemovalMode::Delete | RemovalMode::DeleteEmpty, .. } => "deleting",
+        Action::Remove { .. } => "releasing",
     };
     let hint = match error.class {
         // An admission policy answers with the same code.

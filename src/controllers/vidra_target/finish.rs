@@ -34,7 +34,7 @@ use super::{
 use crate::{base::error::CallError, member::apply::Executor};
 
 /// What the plan was to remove and the inventory still has, with why.
-fn still_there(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects> {
+fn removing_objects(plan: &Plan, execution: &mut Execution) -> Option<RemovingObjects> {
     let inventory = &execution.inventory;
     let removed = plan.removals.iter().flatten().filter(|effect| !plan.stays.contains_key(&effect.key));
     let left = removed.filter(|effect| inventory.contains_key(&effect.key)).count();
@@ -170,7 +170,7 @@ fn status(
     let is_found = |key: &ObjectKey| drift.changes.iter().any(|change| key_of(change) == *key);
     let seen = scope.blind.is_empty();
     let compared = seen && execution.unverified.iter().all(is_found);
-    let removing = still_there(&plan.effects, execution);
+    let removing = removing_objects(&plan.effects, execution);
     let applied_generation = applied_generation(scope, plan.generation);
     let delivery = execution.delivery.take().unwrap_or(Delivery::Applied);
     let corrections = mem::take(&mut execution.corrections);

@@ -21,7 +21,10 @@ use super::{
     requeue::{Requeue, Retry},
 };
 use crate::{
-    controllers::{intent::destination, revoke},
+    controllers::{
+        confirmation::{destination, is_leaving},
+        revoke,
+    },
     hub::{inventory, revisions::Parsed},
     member::{
         claims::Claim,
@@ -31,10 +34,10 @@ use crate::{
 };
 
 /// What waits for others is looked at again after this; mostly an event of the object comes first.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const HANDOVER_RECHECK: Duration = Duration::from_secs(10);
 
 /// While objects are removed, what others declare is looked at again after this.
-const LOOK_WHILE_REMOVING: Duration = Duration::from_millis(250);
+const CLAIMS_RECHECK: Duration = Duration::from_millis(250);
 
 /// Since when this process has seen that objects of a target are not declared.
 #[derive(Debug, Default, PartialEq)]
@@ -128,7 +131,7 @@ pub(super) fn handovers<'k>(
                     // It was refused, maybe, while this one declared the object.
                     ctx.hub.queue.add(Key::Target(target_of(ctx, other)), Priority::Resync);
                 }
-                Some(LOOK_AGAIN)
+                Some(HANDOVER_RECHECK)
             }
             Handover::Delayed => Some(rest),
             _ => None,
@@ -146,9 +149,7 @@ pub(super) fn handovers<'k>(
 
 /// Where a member leaves nobody takes anything over.
 fn hands_nothing_over(ctx: &Context<'_>) -> bool {
-    let member = ctx.hub.catalog.member(&ctx.key.cluster);
-    member.is_some_and(|member| member.metadata.deletion_timestamp.is_some())
-        || mutants::is(Mutant::NothingHandedOver)
+    is_leaving(ctx.hub, &ctx.key.cluster) || mutants::is(Mutant::NothingHandedOver)
 }
 
 /// Whether another VidraResource declares an object, or may, asked while a target's objects are removed: what the plan found
@@ -163,7 +164,7 @@ pub(super) fn claimed_now<'a>(
             return false;
         }
         let (now, mut known) = (Instant::now(), known.lock());
-        known.take_if(|(at, _)| now.duration_since(*at) >= LOOK_WHILE_REMOVING);
+        known.take_if(|(at, _)| now.duration_since(*at) >= CLAIMS_RECHECK);
         let (_, others) = known.get_or_insert_with(|| (now, others(ctx, session)));
         claim_of(ctx, session, key, others).is_some()
     }

@@ -91,7 +91,7 @@ fn behind(
             false => "a VidraTarget of another namespace".to_owned(),
         };
         let message = format!(
-            "before anything is written there, all that the hub has on {cluster} is looked at, and {awaited} is not yet"
+            "nothing is written to {cluster} until all that the hub has there has been looked at, and {awaited} has not been yet"
         );
         return Some(Delivery::Waiting { reason: Reason::LooksFirst, message });
     }
@@ -103,7 +103,7 @@ fn behind(
     let so = format!("on {cluster} were applied from later declarations than this hub has");
     let what = format!(
         "it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or \
-         take this hub's state for the right one: kubectl annotate membercluster {cluster} --overwrite \
+         confirm that this hub's state is the right one: kubectl annotate membercluster {cluster} --overwrite \
          {CONFIRM}={CONFIRM_RESTORE}"
     );
     // The same words whichever target says so.

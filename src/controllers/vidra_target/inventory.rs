@@ -8,8 +8,8 @@ use std::{
 use tokio::time::Instant;
 use vidra_api::target::DesiredState;
 use vidra_core::{
-    beside::Beside,
     directives::ApplyMode,
+    merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Held, Inventory, Live, Want, is_settled},
@@ -20,7 +20,7 @@ use super::context::Context;
 use crate::{
     base::error::CallError,
     hub::inventory::{self, ChunkWrite, Chunks},
-    member::{apply::Outcome, late_creates::LANDS_WITHIN},
+    member::{apply::Outcome, late_creates::CREATE_LANDS_WITHIN},
 };
 
 /// Enters what came of applying an object.
@@ -64,7 +64,7 @@ pub(super) fn enter_proofs(
     live: &BTreeMap<ObjectKey, Live>,
     is_untold: impl Fn(&ObjectKey, &Uid) -> bool,
 ) {
-    let mut live = Beside::new(live);
+    let mut live = MergeLookup::new(live);
     for (key, want) in wants {
         let Some(live) = live.get(key).filter(|live| live.proof && !live.controlled) else {
             if let Some(held) = inventory.get_mut(key) {
@@ -179,7 +179,7 @@ pub(super) async fn send(ctx: &Context<'_>, writes: &[ChunkWrite]) -> Result<(),
     let written = ctx.hub.api.write_inventory(ctx.key, writes).await;
     let makes = writes.iter().any(|write| matches!(write, ChunkWrite::Create { .. }));
     if makes && written.as_ref().is_err_and(CallError::is_unsure) {
-        let until = Instant::now() + LANDS_WITHIN;
+        let until = Instant::now() + CREATE_LANDS_WITHIN;
         ctx.hub.state.lock().change_target(ctx.key, |state| state.chunk_lands = Some(until));
     }
     written

@@ -19,7 +19,7 @@ use crate::{
     desired::Desired,
     hub::inventory::{self, ChunkWrite},
     member::{
-        recover::{self, Found},
+        own_objects::{self, Found},
         session::Session,
         token::Token,
     },
@@ -68,7 +68,7 @@ pub(super) async fn recover_inventory(
     if !lost {
         return Ok(Recovery::NotLost);
     }
-    match recover::find_own(session, owner, token).await {
+    match own_objects::find_own(session, owner, token).await {
         Ok(mut found) => {
             // What later declarations alone have is dropped by none that this hub has: it is not to be pruned.
             let known = known_generation(ctx);

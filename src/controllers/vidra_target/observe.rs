@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use vidra_core::{
-    beside::Beside,
+    merge_lookup::MergeLookup,
     object::ObjectKey,
     owner::Owner,
     plan::{Handover, Inventory, Live, Vanished, Want},
@@ -79,7 +79,7 @@ pub(super) async fn observe(
     let suspects = Suspects::of(wants, &live, inventory);
     let vanished = vanished(session, owner, &suspects, &live);
     let before = applied_before(ctx, session, desired, &suspects, (&live, &vanished), delivered).await;
-    let mut declared = Beside::new(wants);
+    let mut declared = MergeLookup::new(wants);
     let gone = inventory.keys().filter(|key| declared.get(key).is_none());
     let handovers = handovers(ctx, session, gone);
     Observation { live, vanished, before, handovers, suspects, behind, generation: generations.highest }

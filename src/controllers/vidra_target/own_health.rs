@@ -28,7 +28,7 @@ pub(super) fn hand_over(ctx: &Context<'_>) {
 
 /// The same where its session is at hand.
 pub(super) fn hand_to(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) {
-    session.records.judge_by(owner, rules(ctx, session, owner));
+    session.records.set_health_rules(owner, rules(ctx, session, owner));
 }
 
 /// The rules that the target is to be judged by.
@@ -42,7 +42,7 @@ fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> 
 /// owner label. Where that was done a moment ago, or fails, what was known stands until the next reconcile.
 pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Owner, desired: &Desired) {
     let mut unjudged = session.records.unjudged(&owner.hash);
-    unjudged.extend(session.records.unfed(&owner.hash));
+    unjudged.extend(session.records.kinds_without_feedback(&owner.hash));
     if unjudged.is_empty() {
         return;
     }

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 use vidra_api::{
-    Change, DriftPolicy, RemovingObjects, TargetState, VidraTarget, VidraTargetStatus, target::DesiredState,
+    Change, DriftPolicy, RemovingObjects, TargetState, UnreadyObject, VidraTarget, VidraTargetStatus,
+    target::DesiredState,
 };
 use vidra_core::{
     directives::{ApplyMode, WaitFor},
@@ -35,12 +36,12 @@ use crate::{
     controllers::{log_ready, status_fallback, status_throttle::News},
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
-    member::session::Session,
+    member::{records::WITHHELD, session::Session},
     workqueue::Key,
 };
 
 /// What is told of an object that is well, and not as declared.
-const EDITED: &str = "It was edited meanwhile, and the hub repairs it next";
+const EDITED: &str = "It was edited in the member, and the hub corrects it next";
 
 /// What a reconcile came to.
 pub(super) struct Status {
@@ -100,6 +101,9 @@ pub(super) async fn publish(
     let mut status = target_status(before, &facts);
     redact(ctx, &mut status.changes);
     feedback::redact(ctx, &mut status.feedback);
+    if session.is_none() {
+        withhold(ctx, &mut status.unready);
+    }
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
     // Where it has no rules of its own, and all is well, they go along with what else there is to tell.
     let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
@@ -133,6 +137,14 @@ pub(super) async fn publish(
         });
     }
     Ok(late_in.filter(|left| !left.is_zero()))
+}
+
+/// Takes out what objects said, and what must not be written now: nobody can look at them again.
+fn withhold(ctx: &Context<'_>, unready: &mut [UnreadyObject]) {
+    let redact = &ctx.hub.tuning.now().redact;
+    let protected = unready.iter_mut().filter(|one| redact.protects(&one.group, &one.kind));
+    let quoted = protected.filter(|one| one.note.is_some() && !mutants::is(Mutant::SaidStays));
+    quoted.for_each(|one| one.note = Some(WITHHELD.to_owned()));
 }
 
 /// Another reconcile comes at once.

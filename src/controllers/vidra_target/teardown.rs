@@ -25,7 +25,7 @@ use crate::{
     controllers::Hub,
     desired::Desired,
     hub::inventory,
-    member::{late_creates::LANDS_WITHIN, recover, session::Session},
+    member::{late_creates::CREATE_LANDS_WITHIN, own_objects, session::Session},
     workqueue::TargetKey,
 };
 
@@ -53,7 +53,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         false => inventory::is_lost(&chunks),
     };
     if lost {
-        match recover::find_own(session, &owner, &token).await {
+        match own_objects::find_own(session, &owner, &token).await {
             Ok(found) => inventory = with_found(inventory, &found),
             Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
             Err(error) => {
@@ -103,7 +103,7 @@ fn ended(ctx: &Context<'_>) -> (Delivery, Option<Requeue>) {
     let Some(rest) = chunk_lands_in(ctx) else { return (Delivery::TornDown, None) };
     let message = format!(
         "a call that creates a part of its inventory got no answer, and may take effect for {} s more at most",
-        LANDS_WITHIN.as_secs()
+        CREATE_LANDS_WITHIN.as_secs()
     );
     (Delivery::TearingDown { reason: Reason::Settling, message }, Some(Requeue::After(rest)))
 }

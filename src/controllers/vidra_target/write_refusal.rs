@@ -9,14 +9,14 @@ use vidra_core::status::{Delivery, Reason};
 use super::{context::Context, status::publish_unseen};
 use crate::{
     base::error::CallError,
-    controllers::{Hub, after_hub_error, write_refusal::refusal},
+    controllers::{Hub, after_hub_error, write_refusal::count_failed_write},
     hub::events::Severity,
     workqueue::{Key, Priority, TargetKey, Verdict},
 };
 
 /// Tells that a write for a target failed, where that is to be told; in which words.
 pub(super) fn tell(hub: &Hub, key: &TargetKey, error: &CallError) -> Option<String> {
-    let told = refusal(hub, &Key::Target(key.clone()), error)?;
+    let told = count_failed_write(hub, &Key::Target(key.clone()), error)?;
     let message = format!("the hub's API refuses a write for VidraTarget {}: {told}", key.target_name());
     tracing::warn!("{message}");
     if let Some(resource) = hub.catalog.resource(&key.resource_key()) {

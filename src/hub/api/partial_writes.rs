@@ -73,7 +73,7 @@ impl HubApi {
 
     /// Puts our finalizer on a VidraResource. Applied, it is the only one that is written: nothing else of a user's
     /// object is touched. An object that is gone, or was made again, is refused by its uid.
-    pub async fn mark_resource(&self, held: &VidraResource) -> Result<(), CallError> {
+    pub async fn add_resource_finalizer(&self, held: &VidraResource) -> Result<(), CallError> {
         let api = self.namespaced::<VidraResource>(&held.namespace().unwrap_or_default());
         let mut body = version_of(held);
         body["metadata"]["finalizers"] = json!([FINALIZER]);

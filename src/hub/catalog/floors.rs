@@ -9,7 +9,7 @@ use kube::Resource;
 use vidra_core::mutants::{self, Mutant};
 
 use super::{Listed, Place};
-use crate::base::version::version;
+use crate::base::resource_version::version;
 
 /// Where something was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

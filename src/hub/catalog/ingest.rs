@@ -8,7 +8,7 @@ use vidra_core::status::{counted, tells_the_same};
 
 use super::{Catalog, Contents, Listed, Place, floors::Via, unreadable::target_of};
 use crate::{
-    base::version::version,
+    base::resource_version::version,
     hub::{inventory::Chunk, registration::Registration},
     workqueue::{Key, Priority, ResourceKey, TargetKey},
 };

@@ -99,7 +99,7 @@ async fn follow_kind<K: Resource<DynamicType = ()>>(
         News::Deleted(object) => drop(noticed(object, false)),
         News::Failed(error) => {
             let (kind, namespace) = (scope.kind, &scope.namespace);
-            tracing::warn!(%kind, %namespace, %error, "a watch of manifests' sources failed; the hub begins it again");
+            tracing::warn!(%kind, %namespace, %error, "a watch of manifests' sources failed; the hub starts it again");
         }
         News::Reached(_) => {}
         // The hub's own kinds may be as they were.

@@ -38,7 +38,7 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
     let key = TargetKey::new("team", "shop", "berlin");
     let known = chunk(0, "5").to_string();
     let name = ("team".to_owned(), "shop.berlin.0".to_owned());
-    assert_eq!(show::<VidraInventory>(&catalog, kind, text(&known), |_| false), Some(name.clone()));
+    assert_eq!(fold_present::<VidraInventory>(&catalog, kind, text(&known), |_| false), Some(name.clone()));
     assert_eq!((catalog.inventory(&key).len(), catalog.unread_inventory(&key)), (1, None));
 
     let mut newer = chunk(0, "6");
@@ -46,7 +46,7 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
     let newer = newer.to_string();
     let mut seen = BTreeSet::new();
     for object in [text(&newer), Object { text: &known, is_cut: true }] {
-        seen.extend(show::<VidraInventory>(&catalog, kind, object, |_| false));
+        seen.extend(fold_present::<VidraInventory>(&catalog, kind, object, |_| false));
         catalog.end_list(kind, None, &seen, 9);
         assert_eq!(catalog.inventory(&key).len(), 1, "what was known holds");
         assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.0"));
@@ -55,7 +55,7 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
         assert_eq!(catalog.unread_inventory(&other), None);
     }
 
-    hide::<VidraInventory>(&catalog, kind, text(&newer));
+    fold_gone::<VidraInventory>(&catalog, kind, text(&newer));
     assert_eq!((catalog.inventory(&key).len(), catalog.unread_inventory(&key)), (0, None));
 }
 
@@ -63,9 +63,12 @@ fn one_that_cannot_be_read_is_kept_as_it_was_known_and_named() {
 fn one_that_is_not_listed_any_more_is_not_named_any_more() {
     let (catalog, kind) = (catalog(), Listed::Inventories);
     let key = TargetKey::new("team", "shop", "berlin");
-    show::<VidraInventory>(&catalog, kind, Object { text: &chunk(3, "6").to_string(), is_cut: true }, |_| {
-        false
-    });
+    fold_present::<VidraInventory>(
+        &catalog,
+        kind,
+        Object { text: &chunk(3, "6").to_string(), is_cut: true },
+        |_| false,
+    );
     assert_eq!(catalog.unread_inventory(&key).as_deref(), Some("shop.berlin.3"));
     catalog.end_list(kind, None, &BTreeSet::new(), 9);
     assert_eq!(catalog.unread_inventory(&key), None);
@@ -84,7 +87,7 @@ fn what_was_known_of_one_that_cannot_be_read_any_more_is_neither_shown_nor_missi
         object.to_string()
     };
     let shown = |policy: &str, version: &str| {
-        show::<VidraResource>(&catalog, kind, text(&declared(policy, version)), |_| false);
+        fold_present::<VidraResource>(&catalog, kind, text(&declared(policy, version)), |_| false);
         catalog.find_resource(&key).map(|held| held.resource_version())
     };
     assert_eq!(shown("Delete", "5"), Ok(Some("5".to_owned())));
@@ -92,7 +95,7 @@ fn what_was_known_of_one_that_cannot_be_read_any_more_is_neither_shown_nor_missi
     assert_eq!((catalog.resource(&key), catalog.resources_in("team").len()), (None, 1), "it is there");
     assert_eq!(shown("Orphan", "7"), Ok(Some("7".to_owned())));
     assert_eq!(shown("Later", "8"), Err(Lack::Unread));
-    hide::<VidraResource>(&catalog, kind, text(&declared("Later", "9")));
+    fold_gone::<VidraResource>(&catalog, kind, text(&declared("Later", "9")));
     assert_eq!(catalog.find_resource(&key), Err(Lack::Missing));
 }
 
@@ -136,12 +139,12 @@ async fn a_list_that_is_older_than_what_was_answered_before_it_ends_the_process(
             }
         });
         let (startup, rng) = (startup(), SeededRng::new(1));
-        let to = Into { catalog: &catalog, rng: &rng, startup: &startup, done: watch::Sender::default() };
+        let sink = Sink { catalog: &catalog, rng: &rng, startup: &startup, done: watch::Sender::default() };
         let client = Client::new(service, "default");
-        let follows = follow::<VidraInventory>(&client, 500, Scope::all(Listed::Inventories), &to);
+        let follows = follow::<VidraInventory>(&client, 500, Scope::all(Listed::Inventories), &sink);
         let _ = tokio::time::timeout(Duration::from_secs(5), follows).await;
         let why = startup.stop.why();
         assert_eq!(matches!(why, Some(Halt::Restored { .. })), restored, "{why:?}");
-        assert_eq!(to.done.borrow().contains(&Listed::Inventories), !restored);
+        assert_eq!(sink.done.borrow().contains(&Listed::Inventories), !restored);
     }
 }

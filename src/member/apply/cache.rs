@@ -16,15 +16,15 @@ pub(super) fn note(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: &V
         Note::Ingest => ingest(executor, gvk, Live::from(live.clone()), Source::Read),
         Note::Forget(uid) => forget(executor, key, &uid.to_string()),
         Note::Vanished(uid) => {
-            let targets = session.records.tell_gone(key, &uid.to_string());
+            let targets = session.records.note_gone(key, &uid.to_string());
             session.wake(targets, Some(&owner.hash));
         }
         Note::Hidden => {
-            let targets = session.records.tell_hidden(gvk, Live::from(live.clone()));
+            let targets = session.records.note_hidden(gvk, Live::from(live.clone()));
             session.wake(targets, Some(&owner.hash));
         }
-        Note::Present => session.records.tell_present(key, &Live::from(live.clone())),
-        Note::Fixed => session.records.tell_fixed(&owner.hash, key, live),
+        Note::Present => session.records.note_present(key, &Live::from(live.clone())),
+        Note::Fixed => session.records.note_fixed(&owner.hash, key, live),
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn apply(
     force: bool,
 ) -> Result<Uid, CallError> {
     let _guard = CallGuard::begin(executor.session, &declared.key);
-    let (params, patch) = (params(executor, force), Patch::Apply(body));
+    let (params, patch) = (apply_params(executor, force), Patch::Apply(body));
     let live = patch_declared(executor, declared, "apply", &params, &patch)
         .await
         .map_err(|error| error.making_in(&declared.key.namespace))?;
@@ -77,8 +77,7 @@ pub(super) async fn rewrite(
     declared: &Declared,
     patch: &Value,
 ) -> Result<Live, CallError> {
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    patch_declared(executor, declared, "adopt", &params, &Patch::Merge(patch)).await
+    patch_declared(executor, declared, "adopt", &hub_params(), &Patch::Merge(patch)).await
 }
 
 /// Patches a declared object; `verb` is what the call counts as.
@@ -91,6 +90,18 @@ pub(super) async fn patch_declared(
 ) -> Result<Live, CallError> {
     let key = &declared.key;
     let api = api(executor, key, resource(executor, &declared.gvk)?);
+    self::patch(executor, &api, key, verb, params, patch).await
+}
+
+/// Patches an object; `verb` is what the call counts as.
+pub(super) async fn patch(
+    executor: &Executor<'_>,
+    api: &Api<Live>,
+    key: &ObjectKey,
+    verb: &'static str,
+    params: &PatchParams,
+    patch: &Patch<&Value>,
+) -> Result<Live, CallError> {
     let call = api.patch(&key.name, params, patch);
     executor.session.call(executor.token, verb, changing(executor, key), call).await
 }
@@ -150,7 +161,8 @@ pub(super) async fn delete_exactly(
     match executor.session.call(executor.token, "delete", changing(executor, key), call).await {
         Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
         Ok(answer) if answer.as_ref().right().is_some_and(|status| !status.is_success()) => {
-            let message = "it answers that it deletes, and that it does not".to_owned();
+            let message =
+                "the API server answered the delete with success and with a failed Status".to_owned();
             Err(CallError { class: Class::Server, message })
         }
         Ok(_) => Ok(Deletion::Done),
@@ -179,7 +191,13 @@ fn is_gone(executor: &Executor<'_>, error: &CallError, key: &ObjectKey) -> bool 
     found.is_some_and(|(_, (resource, _))| error.is_gone(&resource.group, &resource.plural, &key.name))
 }
 
-pub(super) fn params(executor: &Executor<'_>, force: bool) -> PatchParams {
+/// Of a patch by the hub itself, and not for an owner.
+pub(super) fn hub_params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+/// Server-side apply by the owner's field manager.
+pub(super) fn apply_params(executor: &Executor<'_>, force: bool) -> PatchParams {
     PatchParams {
         force,
         field_manager: Some(executor.owner.manager.clone()),

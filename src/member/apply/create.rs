@@ -37,7 +37,7 @@ pub(super) async fn create(
     // written.
     let is_cut = |error: &CallError| error.class == Class::Withdrawn && executor.session.has_ended();
     if answer.as_ref().is_err_and(|error| error.is_unsure() || is_cut(error)) {
-        executor.session.note_landing(&executor.owner.hash, &declared.key);
+        executor.session.note_late_create(&executor.owner.hash, &declared.key);
     }
     answer
 }

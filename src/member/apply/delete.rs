@@ -1,18 +1,18 @@
 //! Deleting and releasing: only after a live read that proves the object ours.
 
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, api::Patch};
 use serde_json::{Value, json};
-use vidra_api::labels::{FIELD_MANAGER, FORGET, HUB_LABEL, PRUNE};
+use vidra_api::{
+    labels::{FORGET, HUB_LABEL, PRUNE},
+    target::LABEL_MAX,
+};
 use vidra_core::{
     apply::{is_visible, note_unwritten},
     fields,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     owner::{Ownership, other_owners_of, ownership},
-    plan::Effect,
+    plan::{Effect, RemovalMode},
     status::Reason,
     unseen,
 };
@@ -21,28 +21,11 @@ use super::{
     Executor, Outcome, cache,
     call::{self, Deletion},
     namespace_contents::{Contents, contents},
-    refusal::LABEL_MAX,
 };
 use crate::{
     base::{error::CallError, withdrawal::Withdrawn},
     member::{call_guard::CallGuard, live::Live, records::Source},
 };
-
-/// How an object goes out of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RemovalMode {
-    Delete,
-    /// Deleted if nothing is in it, else let go.
-    DeleteEmpty,
-    /// Let go: it stays as it is, without our marks.
-    Release,
-    /// Left to another VidraResource that applies it.
-    Withdraw,
-    /// The same, or as it is; while no other one applies it, it stays.
-    Yield {
-        as_is: bool,
-    },
-}
 
 /// Deletes or releases, after a live read that proves the object ours.
 pub(super) async fn remove(
@@ -53,7 +36,7 @@ pub(super) async fn remove(
 ) -> Result<Outcome, CallError> {
     let key = &effect.key;
     // What is not there may be made after this look, and what was removed may be made again.
-    if let Some(rest) = executor.session.former_land_in() {
+    if let Some(rest) = executor.session.former_writes_left() {
         return Ok(Outcome::TooEarly { rest });
     }
     let Some((gvk, resource)) = call::address(executor, &effect.gvk).await? else {
@@ -116,22 +99,20 @@ async fn remove_ours(
 ) -> Result<Outcome, CallError> {
     let others = has_other_owners(executor, &live);
     let ingest = || cache::note(executor, gvk, key, &live.json, &note_unwritten(&live.json, executor.owner));
-    // A person's word, on the live object: it stays, whatever is declared.
-    let kept = live.json["metadata"]["annotations"][PRUNE] == "disabled";
-    let kept = kept && !mutants::is(Mutant::PruneKept);
     if matches!(mode, RemovalMode::Yield { .. }) && !others {
         return Ok(Outcome::Present);
     }
     if matches!(mode, RemovalMode::Release | RemovalMode::Yield { as_is: true }) {
         return release(executor, api, gvk, key, &live, others).await;
     }
-    if kept && !others {
-        tracing::info!(object = %key, "the hub releases an object and does not delete it: it is annotated {PRUNE}: disabled");
-        return release(executor, api, gvk, key, &live, others).await;
-    }
     // Those who keep it keep it from being deleted; what this one alone declared goes, that annotation too.
     if others {
         return withdraw(executor, api, gvk, key, live).await;
+    }
+    // A person's word, on the live object: it stays, whatever is declared.
+    if live.json["metadata"]["annotations"][PRUNE] == "disabled" && !mutants::is(Mutant::PruneKept) {
+        tracing::info!(object = %key, "the hub releases an object and does not delete it: it is annotated {PRUNE}: disabled");
+        return release(executor, api, gvk, key, &live, false).await;
     }
     if mode == RemovalMode::Withdraw {
         ingest();
@@ -151,7 +132,7 @@ async fn remove_ours(
             }
             Contents::Foreign(why) => {
                 tracing::info!(object = %key, %why, "the hub releases an object and does not delete it");
-                return release(executor, api, gvk, key, &live, others).await;
+                return release(executor, api, gvk, key, &live, false).await;
             }
         }
     }
@@ -178,7 +159,7 @@ async fn delete_unclaimed(
     }
 }
 
-/// It is not there any more, was deleted just now, or is somebody else's. A call of before that makes it, and was not
+/// It is not there any more, was deleted just now, or is somebody else's. An earlier call that makes it, and was not
 /// answered, finds its name free once it is: until that cannot land any more the inventory alone tells that what it makes
 /// is to go.
 fn gone_or_landing(executor: &Executor<'_>, key: &ObjectKey) -> Outcome {
@@ -225,10 +206,8 @@ async fn withdraw(
     if !key.namespace.is_empty() {
         body["metadata"]["namespace"] = (&*key.namespace).into();
     }
-    let (params, patch, about) =
-        (call::params(executor, false), Patch::Apply(&body), call::changing(executor, key));
-    match executor.session.call(executor.token, "release", about, api.patch(&key.name, &params, &patch)).await
-    {
+    let params = call::apply_params(executor, false);
+    match call::patch(executor, api, key, "release", &params, &Patch::Apply(&body)).await {
         Ok(answer) if is_marked(executor, &answer) => release(executor, api, gvk, key, &answer, true).await,
         Ok(answer) => {
             leave_to_others(executor, gvk, answer);
@@ -245,7 +224,7 @@ fn leave_to_others(executor: &Executor<'_>, gvk: &Gvk, live: Live) {
     if is_seen || mutants::is(Mutant::UnlabelledCounts) {
         return cache::ingest(executor, gvk, live, Source::Read);
     }
-    let targets = executor.session.records.tell_hidden(gvk, live);
+    let targets = executor.session.records.note_hidden(gvk, live);
     executor.session.wake(targets, Some(&executor.owner.hash));
 }
 
@@ -294,10 +273,7 @@ async fn release(
         "annotations": { &label: null },
         "managedFields": if rest.is_empty() { json!([{}]) } else { json!(rest) },
     }});
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    let (about, patch) = (call::changing(executor, key), Patch::Merge(&body));
-    match executor.session.call(executor.token, "release", about, api.patch(&key.name, &params, &patch)).await
-    {
+    match call::patch(executor, api, key, "release", &call::hub_params(), &Patch::Merge(&body)).await {
         Ok(live) if others => {
             leave_to_others(executor, gvk, live);
             Ok(Outcome::Gone)

@@ -28,7 +28,7 @@ pub(super) async fn dry_run(
     body: &Value,
     force: bool,
 ) -> Result<Live, CallError> {
-    let params = PatchParams { dry_run: true, ..call::params(executor, force) };
+    let params = PatchParams { dry_run: true, ..call::apply_params(executor, force) };
     call::patch_declared(executor, declared, "verify", &params, &Patch::Apply(body)).await
 }
 

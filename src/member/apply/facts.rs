@@ -65,6 +65,6 @@ impl Facts for ObjectFacts<'_> {
     }
 
     fn late_writes(&self) -> Option<Duration> {
-        self.executor.session.former_land_in()
+        self.executor.session.former_writes_left()
     }
 }

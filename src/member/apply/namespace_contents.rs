@@ -42,7 +42,7 @@ pub(super) async fn contents(executor: &Executor<'_>, live: &Live) -> Result<Con
         return Ok(why);
     }
     let kinds = executor.session.discover().await?;
-    // Mostly that passes; and what is let go stays for good.
+    // Mostly that passes; and what is released stays for good.
     if let Some(stale) = kinds.stale.first() {
         let message = format!(
             "the member cannot say now what {stale} serves, so nobody knows what is in it; see kubectl get apiservices in the member"
@@ -170,6 +170,6 @@ fn belongs(item: &Listed, kinds: &Kinds) -> bool {
     item.owner_references().iter().any(|owner| {
         let gvk = Gvk::from_api_version(&owner.api_version, &owner.kind);
         let known = gvk.and_then(|gvk| kinds.any_version(&gvk).map(|(_, (_, scope))| *scope));
-        known == Some(Scope::Namespaced)
+        known == Some(Scope::Namespaced) || known.is_some() && mutants::is(Mutant::ClusterOwnerGoes)
     })
 }

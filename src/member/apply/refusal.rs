@@ -4,6 +4,7 @@
 use vidra_api::{
     labels::{HUB_LABEL, TAKE_OVER_FROM},
     names::HubId,
+    target::LABEL_MAX,
 };
 use vidra_core::{
     apply::{Disagreement, Obstacle, Refusal, Retry},
@@ -25,8 +26,6 @@ const MANAGER_MAX: usize = 128;
 const NAMED_MAX: usize = 512;
 /// So many managers are named.
 const MANAGERS: usize = 3;
-/// Longest value of a label.
-pub(super) const LABEL_MAX: usize = 63;
 /// Longest apiVersion of an entry that a message quotes: a group is a DNS subdomain, a version a DNS label.
 const API_VERSION_MAX: usize = 253 + 1 + 63;
 
@@ -85,7 +84,7 @@ fn of_other_hub(key: &ObjectKey, other: &str, named: Option<&str>) -> String {
     if HubId::try_from(other).is_err() {
         let other = unseen::shown(other, LABEL_MAX);
         return format!(
-            "{key} bears the label {HUB_LABEL} with a value that is no hub's id: {other:?}; take it off"
+            "{key} bears the label {HUB_LABEL} with {other:?}, which is not the id of a hub; remove the label"
         );
     }
     let other = unseen::shown(other, LABEL_MAX);
@@ -144,8 +143,8 @@ pub(super) fn apart(executor: &Executor<'_>, key: &ObjectKey, apart: &[Apart]) -
     let named: Vec<String> = apart.iter().map(keeps).collect();
     (!named.is_empty()).then(|| {
         format!(
-            "{key} was taken over, but {}, and not in the declared apiVersion: what you drop of these fields stays \
-             in the member; remove it there by hand",
+            "{key} was taken over, but {}, and not in the declared apiVersion: fields of these that you remove from the \
+             manifest stay in the member; remove them there by hand",
             some(&named, MANAGERS)
         )
     })

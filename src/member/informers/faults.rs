@@ -47,7 +47,7 @@ impl WatchFault {
                 "silent",
                 Reason::WatchStalled,
                 format!(
-                    "the watch of {place} showed nothing and did not end when it should; it is begun again"
+                    "the watch of {place} showed nothing and did not end when it should; it is started again"
                 ),
             ),
             WatchFault::Restored => (
@@ -67,7 +67,7 @@ impl WatchFault {
                 "flooded",
                 Reason::ListEndless,
                 format!(
-                    "the list of {place} was given up: {why}; it is begun again after thirty times the time that this took, a \
+                    "the list of {place} was given up: {why}; it is started again after thirty times the time that this took, a \
                      minute to an hour. Find out who makes objects with the hub's label, or what answers in place of the \
                      API server"
                 ),
@@ -76,7 +76,7 @@ impl WatchFault {
                 "flooded",
                 Reason::WatchFloods,
                 format!(
-                    "the watch of {place} was ended: {why}; it is begun again after a pause. Find out who changes objects \
+                    "the watch of {place} was ended: {why}; it is started again after a pause. Find out who changes objects \
                      with the hub's label so often, or makes such large ones"
                 ),
             ),

@@ -102,7 +102,8 @@ impl<'a> Listing<'a> {
                     true => drop(self.seen.insert(records.shared(key))),
                     false => self.beyond += 1,
                 }
-                let source = if self.is_whole { Source::List(self.mark) } else { Source::Beside(self.mark) };
+                let source =
+                    if self.is_whole { Source::List(self.mark) } else { Source::MergeLookup(self.mark) };
                 self.woken.extend(records.fold(&self.place.gvk, *live, source));
             }
             Item::Broken(one) => {

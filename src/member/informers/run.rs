@@ -119,7 +119,7 @@ struct Watched<'a>(&'a Run);
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !mutants::is(Mutant::PanicsUnseen) {
-            self.0.set_state(State::Failing("its task panicked; it is begun again".to_owned()));
+            self.0.set_state(State::Failing("its task panicked; it is started again".to_owned()));
         }
     }
 }
@@ -366,7 +366,7 @@ impl Run {
     /// What a line of the watch says, if there is one.
     ///
     /// # Errors
-    /// The watch ends, by itself, for that is what the line says, or for it cannot be read and what it said is lost.
+    /// The watch ends, by itself, because the line says so, or because it cannot be read and what it said is lost.
     async fn read(&self, course: &mut Course, text: Result<String, Ended>) -> Result<Line, Ended> {
         let text = text?;
         let records = &self.registry.records;

@@ -109,7 +109,7 @@ impl Contents {
         self.owners.declaring(key).map(|(owner, _)| owner.clone()).collect()
     }
 
-    /// An owner that does not declare the object any more has let go of it, or it is gone: others may have been refused it for
+    /// An owner that does not declare the object any more has released it, or it is gone: others may have been refused it for
     /// that one. Only then all are looked through: most of what goes is declared still.
     fn is_left(&self, key: &ObjectKey, before: &Record, now: Option<&Record>) -> bool {
         let was = before.views.iter().filter(|view| view.applies).map(|view| &view.owner);
@@ -172,7 +172,7 @@ impl Contents {
     }
 
     /// The answer of an owner's apply came after a later version was folded, as another owner's answer: what the owner's
-    /// values were compared with there is of before its apply. Its target is to look once more.
+    /// values were compared with there is older than its apply. Its target is to look once more.
     pub(super) fn overtake(&mut self, key: &ObjectKey, answer: Source<'_>) -> Option<TargetKey> {
         let Source::Answer(own) = answer else { return None };
         if mutants::is(Mutant::OvertakenCounts) {
@@ -280,11 +280,11 @@ pub(super) fn feed(
     news
 }
 
-/// What is shown is of before what is recorded under its name.
+/// What is shown is older than what is recorded under its name.
 pub(super) fn is_overtaken(held: Option<&Record>, uid: &str, version: u64, source: Source<'_>) -> bool {
     match held {
         Some(record) if record.uid == *uid => record.outdates(version, source),
-        _ if matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
+        _ if matches!(source, Source::MergeLookup(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
         // One that bore the name before: what took its place has a later version.
         Some(successor) => successor.succeeds(version, source),
         None => false,

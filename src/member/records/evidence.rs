@@ -36,14 +36,14 @@ pub struct Secrecy {
 }
 
 /// Makes the evidence of one member.
-pub(super) struct EvidenceRecorder {
+pub(super) struct EvidenceBuilder {
     pub(super) hub: HubId,
     pub(super) secrecy: Secrecy,
     /// Bytes of evidence that are kept.
     pub(super) room: Arc<AtomicUsize>,
 }
 
-impl EvidenceRecorder {
+impl EvidenceBuilder {
     /// The evidence against a live object, if there is anything against it. `told`: the paths that a dry run gave.
     pub(super) fn trace(
         &self,

@@ -199,7 +199,7 @@ impl Records {
     }
 
     /// A read found no object with this uid.
-    pub fn tell_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
+    pub fn note_gone(&self, key: &ObjectKey, uid: &str) -> Vec<TargetKey> {
         let targets = self.fold_gone(key, uid, "");
         let mut inner = self.inner.lock();
         if inner.objects.get(key).is_none_or(|record| record.uid != *uid) {
@@ -209,7 +209,7 @@ impl Records {
     }
 
     /// A read found the object without the label by which it is seen. Whose it is.
-    pub fn tell_hidden(&self, gvk: &Gvk, mut live: Live) -> Vec<TargetKey> {
+    pub fn note_hidden(&self, gvk: &Gvk, mut live: Live) -> Vec<TargetKey> {
         complete_type(gvk, &mut live.json);
         let key = ObjectKey::new(gvk, live.meta_text("namespace"), live.meta_text("name"));
         let mut inner = self.inner.lock();
@@ -230,7 +230,7 @@ impl Records {
 
     /// A read found this object, which is left as it is. What was known of one that is not seen any more: it is hidden where
     /// this is it, else gone.
-    pub fn tell_present(&self, key: &ObjectKey, live: &Live) {
+    pub fn note_present(&self, key: &ObjectKey, live: &Live) {
         let version = live.resource_version().parse().unwrap_or(u64::MAX);
         self.inner.lock().tombstones.set_present(key, live.uid(), version);
     }
@@ -294,7 +294,7 @@ impl Records {
 
     /// A dry run of what is declared was refused, for what differs cannot be changed in this object. Where another version
     /// of it is recorded, that one has not been compared yet.
-    pub fn tell_fixed(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value) {
+    pub fn note_fixed(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let record = inner.objects.get_mut(key).filter(|record| !record.has_overtaken(live));

@@ -27,7 +27,7 @@ const NOT_JUDGED: &str = "It has not been judged by the health rules of its Vidr
 const NOT_READ: &str = "It has not been judged by what its CRD declares yet";
 
 /// The note of an object whose kind holds what must not be written.
-const WITHHELD: &str =
+pub const WITHHELD: &str =
     "What it says is withheld: the setting redact names its kind; read the object in the member";
 
 /// The notes of objects that are healthy and have not got what `vidra.dev/wait-for` asks for.

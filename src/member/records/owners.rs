@@ -59,7 +59,7 @@ impl Owner {
     }
 
     /// Takes its own health rules; `all`: those that hold for all.
-    pub(super) fn judge_by(&mut self, rules: Arc<Rules>, all: &Arc<RuleSet>) {
+    pub(super) fn set_health_rules(&mut self, rules: Arc<Rules>, all: &Arc<RuleSet>) {
         if rules.is_empty() {
             self.health = None;
         } else if !self.health.as_ref().is_some_and(|own| own.is_of(&rules, all, &self.desired)) {
@@ -71,7 +71,7 @@ impl Owner {
     }
 
     /// Takes its rules of feedback.
-    pub(super) fn feed_by(&mut self, rules: Arc<FeedbackRules>) {
+    pub(super) fn set_feedback_rules(&mut self, rules: Arc<FeedbackRules>) {
         if rules.is_empty() {
             self.feedback = None;
         } else if !self.feedback.as_ref().is_some_and(|own| own.is_of(&rules, &self.desired)) {
@@ -210,7 +210,7 @@ impl Owners {
     }
 
     /// Does another owner declare the object as it is declared here? One of the same namespace that has dropped it is going to
-    /// let go of it.
+    /// released it.
     pub(super) fn agrees(
         &self,
         other: &OwnerHash,

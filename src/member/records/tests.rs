@@ -140,14 +140,14 @@ fn a_list_beside_a_watch_brings_nothing_back_and_replaces_nothing_that_the_watch
     let records = applied();
     let mark = records.mark();
     records.fold_gone(&key(), "u1", "11");
-    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark)), []);
+    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::MergeLookup(mark)), []);
     assert!(records.view(&owner(), &key(), &desired()).is_none());
 
     // Another of its name is there since.
     let mut other = live(13, "slow", true).json;
     other["metadata"]["uid"] = "u2".into();
     records.fold(&gvk(), other.into(), Source::Watch);
-    records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark));
+    records.fold(&gvk(), live(10, "fast", true), Source::MergeLookup(mark));
     assert_eq!(records.version(&key()), Some(13));
 
     // What the watch tells during a call waits for its end, and is what counts then.
@@ -155,7 +155,7 @@ fn a_list_beside_a_watch_brings_nothing_back_and_replaces_nothing_that_the_watch
         let records = applied();
         let mark = records.mark();
         records.begin_call(&key());
-        let page = || records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark));
+        let page = || records.fold(&gvk(), live(10, "fast", true), Source::MergeLookup(mark));
         if page_first {
             page();
         }
@@ -404,7 +404,7 @@ fn what_was_read_before_another_owner_applied_is_no_baseline() {
 #[test]
 fn what_cannot_be_changed_back_differs_until_the_object_changes() {
     let records = records();
-    let tell = |version: u64| records.tell_fixed(&owner(), &key(), &live(version, "evil", false).json);
+    let tell = |version: u64| records.note_fixed(&owner(), &key(), &live(version, "evil", false).json);
     records.fold(&gvk(), live(11, "evil", false), Source::Watch);
     assert_eq!(drift(&records), Drift::Unsure);
     tell(10);
@@ -601,7 +601,7 @@ fn an_owner_with_rules_of_its_own_sees_an_object_by_them_and_what_is_recorded_is
 
     // It tells what it declares with each reconcile, and was judged by the rules for all before.
     records.declare(owner(), 0, target(), desired(), Arc::default());
-    records.judge_by(&owner(), rules("has(metadata.labels.none)"));
+    records.set_health_rules(&owner(), rules("has(metadata.labels.none)"));
     assert_eq!(health(), HealthStatus::Current, "what was known stands until they have judged");
     assert_eq!(records.unjudged(&owner()), BTreeSet::from([gvk()]));
     assert_eq!(list(10), [target()]);
@@ -614,7 +614,7 @@ fn an_owner_with_rules_of_its_own_sees_an_object_by_them_and_what_is_recorded_is
     list(11);
     assert!(!opens(), "the object has changed since");
 
-    records.judge_by(&owner(), Arc::default());
+    records.set_health_rules(&owner(), Arc::default());
     assert_eq!((health(), records.unjudged(&owner()).len()), (HealthStatus::Current, 0));
 }
 
@@ -623,7 +623,7 @@ fn an_owner_that_comes_with_rules_is_not_judged_by_others_until_its_objects_are_
     let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     records.fold(&gvk(), live(10, "fast", true), Source::List(records.mark()));
     records.declare(owner(), 0, target(), desired(), Arc::default());
-    records.judge_by(&owner(), rules("has(metadata.name)"));
+    records.set_health_rules(&owner(), rules("has(metadata.name)"));
     let (status, note) = records.health(&owner(), &key()).unwrap();
     assert_eq!(status, HealthStatus::InProgress);
     assert!(note.unwrap().starts_with("It has not been judged"));
@@ -640,7 +640,7 @@ fn what_somebody_has_taken_the_marks_off_is_judged_by_its_owners_rules_all_the_s
     };
     // Of a member that has just been listed too: what knew it before is gone.
     for (records, before) in [(applied(), true), (records(), false)] {
-        records.judge_by(&owner(), rules("has(metadata.labels.none)"));
+        records.set_health_rules(&owner(), rules("has(metadata.labels.none)"));
         if before {
             records.fold(&gvk(), live(11, "fast", true), Source::Watch);
         }
@@ -657,7 +657,7 @@ fn an_object_gives_back_its_values_while_something_proves_that_it_is_its_owners(
         "values": [{"name": "mode", "expression": "data.mode"}]});
     let rules = Arc::new(FeedbackRules::read(&[serde_json::from_value(rule).unwrap()]).0);
     let records = records();
-    records.feed_by(&owner(), rules);
+    records.set_feedback_rules(&owner(), rules);
     for (version, is_proved) in [(10, false), (11, true), (12, false)] {
         let mut live = live(version, "fast", true);
         if !is_proved {
@@ -667,7 +667,10 @@ fn an_object_gives_back_its_values_while_something_proves_that_it_is_its_owners(
         let given = records.feedback(&owner(), |_| false, true).unwrap();
         assert_eq!(given.objects.len(), usize::from(is_proved), "{version}: {given:?}");
         assert!(!is_proved || woken == [target()], "{version}");
-        assert!(records.unfed(&owner()).is_empty(), "{version}: nothing of it is to be read");
+        assert!(
+            records.kinds_without_feedback(&owner()).is_empty(),
+            "{version}: nothing of it is to be read"
+        );
     }
 }
 
@@ -677,7 +680,7 @@ async fn what_was_judged_of_an_object_by_own_rules_says_nothing_of_another_of_it
         "current": "has(metadata.name)"}]);
     let rules = own::read(&serde_json::from_value::<Vec<_>>(written).unwrap(), &Rules::default()).0;
     let records = records();
-    records.judge_by(&owner(), Arc::new(rules));
+    records.set_health_rules(&owner(), Arc::new(rules));
     let health = || records.health(&owner(), &key()).unwrap().0;
     records.fold(&gvk(), live(11, "slow", true), Source::Watch);
     assert_eq!(health(), HealthStatus::InProgress, "it may recover");
@@ -700,7 +703,7 @@ fn of_an_object_what_is_shown_in_another_version_than_it_is_declared_in_tells_no
         (json["apiVersion"], json["data"]) = ("v2".into(), json!({"speed": "fast"}));
         Live::from(json)
     };
-    for source in [Source::Watch, Source::Beside(records.mark()), Source::List(records.mark())] {
+    for source in [Source::Watch, Source::MergeLookup(records.mark()), Source::List(records.mark())] {
         assert_eq!(records.fold(&other, converted(11), source), [], "{source:?}");
         assert_eq!((drift(&records), records.version(&key())), (Drift::None, Some(10)), "{source:?}");
     }

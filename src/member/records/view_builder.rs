@@ -20,7 +20,7 @@ use vidra_core::{
 use super::{
     Source,
     baseline::{Base, Comparison},
-    evidence::{EvidenceRecorder, Secrecy},
+    evidence::{EvidenceBuilder, Secrecy},
     owners::Owners,
     view::{Applied, View, Views},
 };
@@ -30,7 +30,7 @@ use crate::{base::interner::Interned, member::live::Live};
 pub(super) struct ViewBuilder {
     manager_prefix: String,
     interned: Arc<Interned>,
-    pub(super) evidence: EvidenceRecorder,
+    pub(super) evidence: EvidenceBuilder,
 }
 
 /// What an object bears of an owner.
@@ -46,7 +46,7 @@ struct Marks {
 impl ViewBuilder {
     pub(super) fn new(hub: HubId, secrecy: Secrecy, interned: Arc<Interned>) -> Self {
         let manager_prefix = format!("vidra/{hub}/");
-        let evidence = EvidenceRecorder { hub, secrecy, room: Arc::default() };
+        let evidence = EvidenceBuilder { hub, secrecy, room: Arc::default() };
         Self { manager_prefix, interned, evidence }
     }
 

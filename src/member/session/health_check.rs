@@ -138,19 +138,19 @@ impl Session {
                     () = sleep_until(due) => late = due.elapsed(),
                 }
             }
-            let live = self.settings();
+            let settings = self.settings();
             let asked = Instant::now();
-            let ends = asked + live.probe_timeout;
+            let ends = asked + settings.probe_timeout;
             let is_due = asked >= version_due && !mutants::is(Mutant::VersionOnce);
             let asks_version = is_due && self.pace.asks(ends).is_none();
             if asks_version {
                 version_due = asked + VERSION_EVERY;
             }
             let probe = async {
-                self.probe(ends, live.probe_timeout).await?;
+                self.probe(ends, settings.probe_timeout).await?;
                 Ok::<_, CallError>(Instant::now())
             };
-            // Beside the probe, and without a word in whether it was answered.
+            // MergeLookup the probe, and without a word in whether it was answered.
             let version = async { Ok(if asks_version { self.version(ends).await } else { None }) };
             let answer = tokio::try_join!(probe, version);
             last = answer.as_ref().map_or_else(|_| Instant::now(), |(at, _)| *at);
@@ -167,7 +167,7 @@ impl Session {
                 Err(error) if matches!(error.class, Class::Unauthenticated | Class::Conflict) => {
                     return error;
                 }
-                Err(error) if misses >= live.probe_misses => return error,
+                Err(error) if misses >= settings.probe_misses => return error,
                 _ => {}
             }
         }
@@ -179,7 +179,7 @@ impl Session {
         Ok(namespaces.get("kube-system").await?.uid().to_owned())
     }
 
-    /// Its version, where it says it in time. Beside the work, as a probe.
+    /// Its version, where it says it in time. MergeLookup the work, as a probe.
     async fn version(&self, ends: Instant) -> Option<String> {
         let answer = timeout_at(ends, self.client.apiserver_version()).await;
         let outcome = match answer {
@@ -199,7 +199,7 @@ impl Session {
         self.deps.queue.add(Key::Cluster(self.cluster.clone()), Priority::Resync);
     }
 
-    /// Asks who answers. Beside the work: neither its budget nor its failures count, and it waits for nothing.
+    /// Asks who answers. MergeLookup the work: neither its budget nor its failures count, and it waits for nothing.
     async fn probe(&self, ends: Instant, within: Duration) -> Result<(), CallError> {
         let asked = self.doubt.count();
         let answer = timeout_at(ends, self.system_uid()).await;

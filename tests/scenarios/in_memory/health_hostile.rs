@@ -236,3 +236,23 @@ fn a_rule_for_secrets_sees_nothing_of_what_is_in_them_before_and_after_a_restart
         world.end().await;
     });
 }
+
+#[test]
+fn what_an_object_said_is_withheld_where_redact_comes_to_name_its_kind_while_its_target_is_suspended() {
+    scenario(async |world| {
+        let alice = deliver(&world, ruled("status.up", "status.text")).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        GADGET.set(&world, &alice, "one", json!({"text": "canary", "up": false})).await;
+        world.look("shop", "its words", 1).await;
+        let told = |status: &VidraTargetStatus| note(status).is_some_and(|note| note.contains("canary"));
+        world.target_when("shop", "berlin", "its words", told).await;
+        world.hub.merge(&world.resource_at("shop"), json!({"spec": {"suspend": true}})).await;
+        let rests = |status: &VidraTargetStatus| status.state == Some(TargetState::Suspended);
+        world.target_when("shop", "berlin", "suspended", rests).await;
+        settings::set(&world, json!({"redact": "Gadget.health.example.com .status.text"})).await;
+        let withheld = |status: &VidraTargetStatus| !json!(status).to_string().contains("canary");
+        world.target_when("shop", "berlin", "none of its words", withheld).await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use memkube::{Call, Cluster, Fault, Verb};
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{
     hub::RunningHub,
     sim::seams::SimClock,
@@ -101,7 +101,7 @@ impl Process {
 
     /// How long it leaves what is there, for what the process of before had sent.
     fn waits(&self) -> Option<Duration> {
-        self.claim.tenure().late().former_land_in()
+        self.claim.tenure().late().former_writes_left()
     }
 }
 
@@ -276,8 +276,24 @@ fn a_container_that_starts_again_has_its_lease_at_once() {
         let killed = Instant::now();
         let (claim, _) = process(&world, "this Pod").await;
         assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
-        let waits = claim.tenure().late().former_land_in();
+        let waits = claim.tenure().late().former_writes_left();
         assert!(waits.is_some(), "what it had sent may take effect all the same");
+        claim.release().await;
+        world.start_hub().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_lease_that_somebody_annotates_is_held_all_the_same() {
+    scenario(async |mut world| {
+        world.stop_hub().await;
+        let (claim, _) = process(&world, "this process").await;
+        let stop = CancellationToken::new();
+        let at = At::new("coordination.k8s.io/v1", "Lease", &world.settings.namespace, "vidra-hub");
+        world.hub.merge(&at, json!({"metadata": {"annotations": {"example.com/note": "by alice"}}})).await;
+        let holding = timeout(Duration::from_secs(30), claim.hold(stop.clone())).await;
+        assert!(holding.is_err(), "only an older one tells of a backup");
         claim.release().await;
         world.start_hub().await;
         world.end().await;
@@ -325,7 +341,7 @@ fn a_lease_that_somebody_deletes_is_not_taken_before_its_holder_can_be_gone_and_
         let second = second.await.unwrap();
         assert!((9..=16).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
         assert!(!first.tenure().stands());
-        assert!(second.tenure().late().former_land_in().is_some());
+        assert!(second.tenure().late().former_writes_left().is_some());
         Arc::into_inner(world).expect("nobody else has it").end().await;
     });
 }

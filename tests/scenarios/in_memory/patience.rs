@@ -179,3 +179,22 @@ fn what_is_to_be_deleted_in_a_silent_member_is_waited_for_until_a_person_forgets
         clean_up(world).await;
     });
 }
+
+/// What a member has under Report is compared with it when the member answers again.
+#[test]
+fn the_revision_that_a_silent_member_had_last_is_kept() {
+    scenario(async |world| {
+        delivered(&world).await;
+        let secrets = At::new("v1", "Secret", &world.ns, "");
+        let frozen = world.freeze("austin");
+        world.member_says("austin", "Reachable", "False").await;
+        for text in ["two", "three"] {
+            world.deliver("shop", &["austin"], &config_map("settings", text)).await;
+            minutes(20).await;
+            assert_eq!(world.hub.list(&secrets).await.len(), 2, "the last one that it had, and the next");
+        }
+        drop(frozen);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}

@@ -175,3 +175,45 @@ fn a_hub_that_cannot_read_its_settings_for_a_moment_waits_for_them_before_it_del
         world.end().await;
     });
 }
+
+#[test]
+fn a_registration_namespace_that_cannot_be_listed_for_a_moment_is_waited_for_at_a_start() {
+    scenario(async |mut world| {
+        let (hub, team) = (memory(&world, "hub"), world.namespace_beside().await);
+        world.give_registration_rights(&team).await;
+        set(&world, json!({"registrationNamespaces": team})).await;
+        world.register(&["berlin"]).await;
+        // Its registration moves to the team: made there first, as a person would.
+        let mut secret = world.hub.live(&world.registration("berlin")).await;
+        secret["metadata"] =
+            json!({"name": "berlin", "namespace": team, "labels": secret["metadata"]["labels"]});
+        world.hub.create(secret).await;
+        let reference = json!({"spec": {"kubeconfigSecretRef": {"namespace": team, "name": "berlin"}}});
+        world.hub.merge(&world.member_at("berlin"), reference).await;
+        world.hub.delete(&world.registration("berlin")).await;
+        world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
+        world.ready("shop").await;
+        world.stop_hub().await;
+        let within = team.clone();
+        hub.set_fault(Arc::new(move |call: &Call| {
+            match call.verb == Verb::List && call.resource == "secrets" && call.namespace == within {
+                true => Fault::Status(403, "Forbidden"),
+                false => Fault::None,
+            }
+        }));
+        let (server, mark) = (hub.clone(), world.mark());
+        TaskTracker::new().spawn(async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            server.clear_fault();
+        });
+        world.start_hub().await;
+        world.look("shop", "after the start", 1).await;
+        assert_eq!(
+            world.writes_to(&world.member_at("berlin"), "hub", &mark),
+            [],
+            "it never lacked credentials"
+        );
+        assert_eq!(world.writes_to(&world.resource_at("shop"), "hub", &mark).len(), 1, "the look alone");
+        world.end().await;
+    });
+}

@@ -216,7 +216,7 @@ fn a_command_to_copy_stands_whole_below_the_tree_and_so_does_each_warning() {
     guarded["state"] = json!("Failed");
     guarded["reason"] = json!("HubRestored");
     guarded["message"] = json!(
-        "30 objects on cairo were applied from later declarations than this hub has: it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or take this hub's state for the right one: kubectl annotate membercluster cairo --overwrite vidra.dev/confirm=restore"
+        "30 objects on cairo were applied from later declarations than this hub has: it seems to be restored from an older backup, and nothing is written there. Apply the later VidraResources, or confirm that this hub's state is the right one: kubectl annotate membercluster cairo --overwrite vidra.dev/confirm=restore"
     );
     let targets = [target("austin", held.clone()), target("berlin", held), target("cairo", guarded)];
     let first = format!("3 of 3 targets failed: austin: {}", crate::fleet::held("shop"));

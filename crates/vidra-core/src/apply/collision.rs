@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use super::{
-    Act, Answer, ApplyState, End, Failure, FailureKind, Holder, Note, Phase as Of, Refusal, Retry, Step,
-    adopt,
+    Act, Answer, ApplyState, Awaited, End, Failure, FailureKind, Holder, Note, Refusal, Retry, Step, adopt,
     attempt::{self, Attempt},
     body::{is_terminating, is_visible, uid_of},
     call, end, pass_on, refuse, retry,
@@ -58,7 +57,8 @@ pub(super) fn resolve<E>(
     refused: Option<Refused<E>>,
 ) -> Step<E> {
     let cached = state.input.facts.uid().filter(|uid| missing.as_ref() != Some(uid));
-    call(state, Of::Collision(Phase::Read { cached, refused }), Act::Read).after(missing.map(Note::Forget))
+    call(state, Awaited::Collision(Phase::Read { cached, refused }), Act::Read)
+        .after(missing.map(Note::Forget))
 }
 
 pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -> Step<E> {
@@ -95,7 +95,7 @@ fn of_whom<E>(state: &mut ApplyState<'_, E>, refused: Option<Refused<E>>) -> Ste
     }
     if is_ours_or_shared {
         let is_ours = ownership == Ownership::Ours;
-        return call(state, Of::Collision(Phase::Ingest { is_ours, refused }), Act::Ingest);
+        return call(state, Awaited::Collision(Phase::Ingest { is_ours, refused }), Act::Ingest);
     }
     if ownership == Ownership::Controlled {
         return refuse(state, Refusal::Controlled);

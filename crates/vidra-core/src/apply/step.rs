@@ -156,7 +156,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Something bears the name: a server looks at the managers of fields before it looks at the resourceVersion.
-    pub(super) fn is_taken(&self) -> bool {
+    pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict | Self::FieldConflict(_))
     }
 }

@@ -82,6 +82,11 @@ impl Default for Waits {
     }
 }
 
+/// Most columns of a kind that are read.
+const COLUMNS_MOST: usize = 8;
+/// Longest path of a column, in bytes; deeper and longer ones say nothing.
+const PATH_MOST: usize = 256;
+
 /// Columns that say how an object is.
 const COLUMNS: [&str; 5] = ["Ready", "Status", "State", "Phase", "Health"];
 
@@ -105,13 +110,19 @@ impl KindFacts {
             has_status: Some(version.pointer("/subresources/status").is_some()),
             declares_conditions: declares("conditions"),
             declares_generation: declares("observedGeneration"),
-            columns: columns.filter_map(|column| plain_path(text(column, "/jsonPath")?)).collect(),
+            columns: columns
+                .filter_map(|column| plain_path(text(column, "/jsonPath")?))
+                .take(COLUMNS_MOST)
+                .collect(),
         }
     }
 }
 
 /// `.status.phase`; None for what filters or indexes.
 fn plain_path(path: &str) -> Option<Vec<String>> {
+    if path.len() > PATH_MOST {
+        return None;
+    }
     let names: Vec<_> = path.strip_prefix('.')?.split('.').map(str::to_owned).collect();
     let is_name =
         |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

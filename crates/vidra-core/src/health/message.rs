@@ -14,11 +14,11 @@ const TEXT_MAX: usize = 256;
 static CUTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let cuts = [
         // User info of URLs.
-        (r"://[^/\s@]+@", "://"),
+        (r"://\S*@", "://"),
         // What follows the name of a secret.
         (r"(?i)\b(bearer|basic)\s+\S+", "$1 #"),
         (
-            r"(?i)\b(token|password|passwd|secret|apikey|api_key|access_key|signature|sig)(\s*[=:]\s*)\S+",
+            r#"(?i)([\w-]*(?:token|password|passwd|secret|api[_-]?key|access[_-]?key|signature|\bsig)[\w-]*["']?)(\s*[=:]\s*)("[^"]*"|'[^']*'|\S+)"#,
             "$1$2#",
         ),
         // JSON Web Tokens and long keys.
@@ -63,6 +63,10 @@ mod tests {
             ("sha256:0123456789abcdef", "sha#:#"),
             ("cannot reach https://user:pass@db.example:5432/x", "cannot reach https://db.example:#/x"),
             ("login with password=hunter and token: abc", "login with password=# and token: #"),
+            ("DB_PASSWORD=hunter is wrong", "DB_PASSWORD=# is wrong"),
+            (r#"{"password":"hunter two", "n":1}"#, r#"{"password":#, "n":#}"#),
+            ("client_secret: abc; apiKey='a b'", "client_secret: # apiKey=#"),
+            ("https://user:p@ss@db/x is away", "https://db/x is away"),
             ("Authorization: Bearer eyJhbGciOi.eyJz.sig", "Authorization: Bearer #"),
             ("a deadbeef word and a facade", "a deadbeef word and a facade"),
             ("two\nlines\u{202e}", "two lines\u{fffd}"),

@@ -104,11 +104,19 @@ impl State {
     }
 }
 
+/// How an object is to leave its target.
+fn mode(effect: &Effect) -> Option<RemovalMode> {
+    match effect.action {
+        Action::Remove { mode, .. } => Some(mode),
+        _ => None,
+    }
+}
+
 /// How many objects it deletes, as far as can be told without looking at them.
 fn deletions(plan: &Plan) -> usize {
     let effects = plan.removals.iter().flatten();
     let deletes =
-        |effect: &&Effect| matches!(effect.action, Action::Delete { .. } | Action::DeleteEmpty { .. });
+        |effect: &&Effect| matches!(mode(effect), Some(RemovalMode::Delete | RemovalMode::DeleteEmpty));
     effects.filter(deletes).count()
 }
 
@@ -296,18 +304,18 @@ fn teardown_is_the_reverse_of_applying_and_keeps_what_others_may_live_in() {
     assert_eq!(order[..2], ["Deployment", "ConfigMap"]);
     for effect in plan.removals.iter().flatten() {
         let kept = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
-        assert_eq!(matches!(effect.action, Action::Release { .. }), kept, "{effect:?}");
+        assert_eq!(mode(effect) == Some(RemovalMode::Release), kept, "{effect:?}");
     }
     let when_empty = Policy { when_empty: true, ..Policy::default() };
     let emptied = state.plan_under(Presence::Absent, true, true, when_empty);
     for effect in emptied.removals.iter().flatten() {
         let asks = matches!(&*effect.gvk.kind, "Namespace" | "CustomResourceDefinition");
-        assert_eq!(matches!(effect.action, Action::DeleteEmpty { .. }), asks, "{effect:?}");
+        assert_eq!(mode(effect) == Some(RemovalMode::DeleteEmpty), asks, "{effect:?}");
     }
     assert_eq!((deletions(&plan), deletions(&emptied)), (2, 4));
     let orphaned = state.plan_under(Presence::Orphaned, true, true, when_empty);
     assert_eq!(deletions(&orphaned), 0);
-    assert!(orphaned.removals.iter().flatten().all(|effect| matches!(effect.action, Action::Release { .. })));
+    assert!(orphaned.removals.iter().flatten().all(|effect| mode(effect) == Some(RemovalMode::Release)));
 }
 
 #[test]
@@ -332,17 +340,14 @@ fn what_another_one_declares_is_not_removed_and_is_left_to_it_once_it_applies_it
         let plan = state.plan(presence);
         let effects: Vec<_> =
             plan.removals.iter().flatten().map(|effect| (&*effect.key.name, &effect.action)).collect();
-        let withdraw = |uid: &str| Action::Withdraw { uid: uid.into() };
+        let remove = |uid: &str, mode| Action::Remove { uid: uid.into(), mode };
         assert_eq!(effects.len(), 5, "{presence:?}: {effects:?}");
-        let yields = Action::Yield { uid: "unseen".into(), as_is: presence == Presence::Orphaned };
+        let yields = remove("unseen", RemovalMode::Yield { as_is: presence == Presence::Orphaned });
         assert!(effects.contains(&("unseen", &yields)), "{effects:?}");
-        assert!(
-            effects.contains(&("unclaimed", &Action::Release { uid: "unclaimed".into() })),
-            "{effects:?}"
-        );
+        assert!(effects.contains(&("unclaimed", &remove("unclaimed", RemovalMode::Release))), "{effects:?}");
         let part = |uid: &str| match presence {
-            Presence::Orphaned => Action::Release { uid: uid.into() },
-            _ => withdraw(uid),
+            Presence::Orphaned => remove(uid, RemovalMode::Release),
+            _ => remove(uid, RemovalMode::Withdraw),
         };
         assert!(effects.contains(&("taken", &part("taken"))), "{effects:?}");
         assert!(effects.contains(&("inside", &part("inside"))), "{effects:?}");

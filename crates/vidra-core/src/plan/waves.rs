@@ -10,8 +10,8 @@ use vidra_api::DriftPolicy;
 
 use super::{Action, Decision, Effect, Held, Live, Plan, PlanInput, Row, Wait, Want, Why, decide};
 use crate::{
-    beside::Beside,
     directives::ApplyMode,
+    merge_lookup::MergeLookup,
     object::ObjectKey,
     render::{DeclaredHash, Stage},
 };
@@ -123,7 +123,7 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
 }
 
 fn in_order<'a>(input: &PlanInput<'a>) -> Vec<Row<'a>> {
-    let (mut held, mut live) = (Beside::new(input.inventory), Beside::new(input.live));
+    let (mut held, mut live) = (MergeLookup::new(input.inventory), MergeLookup::new(input.live));
     let row = |(key, want)| Row { key, want, held: held.get(key), live: live.get(key) };
     let mut sorted: Vec<_> = input.wants.iter().map(row).collect();
     sorted.sort_by_key(|row| (row.want.directives.wave, row.want.stage));
@@ -139,12 +139,7 @@ fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
         Action::Create => {
             input.delivered && (row.is_settled() || row.held.is_some_and(|held| !held.uid.is_empty()))
         }
-        Action::Apply { why: Why::Changed | Why::Joined, .. }
-        | Action::Delete { .. }
-        | Action::DeleteEmpty { .. }
-        | Action::Release { .. }
-        | Action::Withdraw { .. }
-        | Action::Yield { .. } => false,
+        Action::Apply { why: Why::Changed | Why::Joined, .. } | Action::Remove { .. } => false,
     }
 }
 

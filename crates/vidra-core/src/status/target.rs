@@ -19,7 +19,7 @@ use super::{
 };
 use crate::contention::Told;
 
-/// Condition of a VidraTarget: what its inventory held is gone or let go, and the inventory is empty.
+/// Condition of a VidraTarget: what its inventory held is gone or released, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
 
 /// How delivery to the member went.
@@ -60,7 +60,7 @@ pub enum Delivery {
         /// Where, and what to do.
         message: String,
     },
-    /// Objects are being removed or let go.
+    /// Objects are being removed or released.
     TearingDown {
         /// Why.
         reason: Reason,
@@ -84,7 +84,7 @@ pub struct TargetFacts<'a> {
     pub overrides: Option<&'a OverrideInputs>,
     /// How often it had been to go and was wanted again.
     pub recalls: i32,
-    /// It is to be removed or let go.
+    /// It is to be removed or released.
     pub leaving: bool,
     /// How delivery went.
     pub delivery: Delivery,

@@ -80,11 +80,11 @@ fn an_object_that_was_found_hidden_and_went_while_a_call_was_under_way_is_asked_
     records.begin_call(&key());
     records.fold(&gvk(), live(13, "fast", true), Source::Watch);
     assert_eq!(records.fold_gone(&key(), "u1", "14"), []);
-    records.tell_hidden(&gvk(), unlabelled(12, "fast", true));
+    records.note_hidden(&gvk(), unlabelled(12, "fast", true));
     assert_eq!(records.end_call(&key()), [target()]);
     assert!(!is_told(&records));
     // The event by which it lost its label, late, tells nothing new.
-    records.tell_hidden(&gvk(), unlabelled(15, "fast", true));
+    records.note_hidden(&gvk(), unlabelled(15, "fast", true));
     assert_eq!(records.fold_gone(&key(), "u1", "15"), []);
     assert!(is_told(&records));
 }
@@ -95,7 +95,7 @@ fn an_object_without_the_hubs_label_is_no_match_whoever_has_read_it() {
     // Applied by this process, and by the one before.
     for records in [applied(), records()] {
         records.fold_gone(&key(), "u1", "11");
-        records.tell_hidden(&gvk(), unlabelled(11, "fast", true));
+        records.note_hidden(&gvk(), unlabelled(11, "fast", true));
         assert_eq!(found(&records).unwrap().0, ChangeKind::OwnershipLost);
         records.fold(&gvk(), unlabelled(11, "fast", true), Source::Read);
         assert_eq!(drift(&records), Drift::Differs);
@@ -111,7 +111,7 @@ fn what_has_the_name_of_an_object_that_is_not_seen_tells_what_became_of_that() {
     let present = |records: &Records, uid: &str| {
         let mut json = unlabelled(12, "fast", true).json;
         json["metadata"]["uid"] = uid.into();
-        records.tell_present(&key(), &json.into());
+        records.note_present(&key(), &json.into());
     };
     let records = applied();
     present(&records, "u1");
@@ -139,7 +139,7 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
     let records = applied();
     records.fold_gone(&key(), "u1", "11");
     assert_eq!(told(&records), plan::Vanished { applied: hash, ..plan::Vanished::default() });
-    records.tell_gone(&key(), "u1");
+    records.note_gone(&key(), "u1");
     assert_eq!(told(&records), plan::Vanished { applied: hash, told: true, hidden: false });
     assert_eq!(found(&records), Some((ChangeKind::Missing, vec![])));
     // A list shows nothing new of it.
@@ -149,10 +149,10 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
     assert!(!told(&records).told, "contact was lost");
 
     // It is there, hidden, and compared with what was known; seen again it is compared too.
-    records.tell_hidden(&gvk(), unlabelled(12, "fast", true));
+    records.note_hidden(&gvk(), unlabelled(12, "fast", true));
     let label = ".metadata.labels.vidra.dev/hub".to_owned();
     assert_eq!(found(&records), Some((ChangeKind::OwnershipLost, vec![label])));
-    records.tell_hidden(&gvk(), unlabelled(13, "slow", false));
+    records.note_hidden(&gvk(), unlabelled(13, "slow", false));
     assert_eq!(found(&records), Some((ChangeKind::Modified, vec![".data.mode".into()])));
     records.fold(&gvk(), live(14, "slow", false), Source::Watch);
     assert_eq!(drift(&records), Drift::Differs, "without a call");
@@ -163,9 +163,9 @@ fn what_a_read_told_of_an_object_that_is_not_seen_is_kept_until_something_is_see
     // After a restart nothing is known, and another uid says nothing of this one.
     let fresh = self::records();
     assert_eq!(told(&fresh), plan::Vanished::default());
-    fresh.tell_gone(&key(), "u0");
+    fresh.note_gone(&key(), "u0");
     assert_eq!(told(&fresh), plan::Vanished::default());
-    fresh.tell_gone(&key(), "u1");
+    fresh.note_gone(&key(), "u1");
     assert!(told(&fresh).told);
 }
 

@@ -170,7 +170,7 @@ fn judging() -> Records {
     let rendered = render::render(&objects, &scope, NAMESPACE, &HashKey::new([7; 32])).unwrap();
     let desired = Arc::new(Desired::new(rendered, &Interned::default()));
     records.declare(owner(), 0, target(), desired, Arc::default());
-    records.judge_by(&owner(), own);
+    records.set_health_rules(&owner(), own);
     records
 }
 

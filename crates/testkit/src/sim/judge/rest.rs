@@ -110,6 +110,7 @@ impl Judge {
             |of: Option<Arc<Value>>| of.is_some_and(|of| !of["status"]["observedGeneration"].is_null());
         if says(changed.before()) && !revision(changed.before()) && !says(changed.after()) {
             self.unsaid.insert(name.clone(), now);
+            self.forget_unshown(&name, now);
         }
         let goes = |of: &Arc<Value>| of["spec"]["desired"] != "Present";
         let went = changed.before().filter(|of| changed.after().is_none() && goes(of));
@@ -123,6 +124,14 @@ impl Judge {
             }
             self.seen.retain(|(_, target), _| *target != name);
         }
+    }
+
+    /// As what a target has applied that shows no stamp now, nobody can tell without its status.
+    fn forget_unshown(&mut self, name: &str, now: Instant) {
+        let index = &self.index;
+        let Some(Target { resource, cluster, .. }) = index.targets.get(name) else { return };
+        let shows = |key: &Key| index.live(key).is_some_and(|live| !stamp(&live, resource).is_null());
+        self.deliveries.forget(|key, of| key[0] == *cluster && of == resource && !shows(key), now);
     }
 
     /// Somebody has taken an inventory away, or the hub has written again what it has found. Of what was not seen then nobody

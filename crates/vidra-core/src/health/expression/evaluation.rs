@@ -157,7 +157,9 @@ impl<'a> Evaluation<'a> {
                 number.checked_neg().map(Value::Int).ok_or_else(|| Stop::Undefined("it is too large".into()))
             }
             Value::Double(number) => Ok(Value::Double(-number)),
-            Value::Span(nanos) => Ok(Value::Span(-nanos)),
+            Value::Span(nanos) => {
+                nanos.checked_neg().map(Value::Span).ok_or_else(|| Stop::Undefined("it is too large".into()))
+            }
             other => no_value(format!("there is no - of {}", other.name())),
         }
     }
@@ -320,8 +322,9 @@ impl<'a> Evaluation<'a> {
 
     /// What a loop goes over, bounded and counted.
     fn items(&mut self, over: &Value<'a>) -> Result<Vec<Value<'a>>, Stop> {
-        let size = over.size().and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
-        if size > ITEMS_MAX && !matches!(over, Value::Text(_)) {
+        // Of a text that would be to count its characters, which no step pays for.
+        let size = if matches!(over, Value::Text(_)) { None } else { over.size() };
+        if size.and_then(|size| usize::try_from(size).ok()).is_some_and(|size| size > ITEMS_MAX) {
             return Err(Stop::Costly("a loop goes over more than 1,024 items"));
         }
         let items = over.items();

@@ -148,6 +148,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Null | Value::Bool(false) | Value::Int(0) | Value::Optional(None) => true,
             Value::Double(number) => *number == 0.0,
+            Value::Text(text) => text.is_empty(),
             other => other.size() == Some(0),
         }
     }

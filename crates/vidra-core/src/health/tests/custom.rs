@@ -105,7 +105,7 @@ fn conditions_of_a_closed_table_are_heard() {
         (vec![plain("Accepted", "True"), plain("Programmed", "True")], Current, "Current"),
         (vec![plain("Reconciling", "True"), ready()], InProgress, "Reconciling"),
         (vec![plain("Stalled", "True"), ready()], Failed, "Stalled"),
-        // Beside a Ready that is True only exact words, and none that only warns.
+        // MergeLookup a Ready that is True only exact words, and none that only warns.
         (vec![ready(), plain("Degraded", "True")], InProgress, "ConditionTrue"),
         (vec![ready(), plain("Synced", "False")], InProgress, "ConditionNotTrue"),
         (vec![ready(), plain("ControlPlaneReady", "False")], Current, "Current"),
@@ -208,6 +208,19 @@ fn what_a_crd_declares_is_read_from_it() {
     assert_eq!(KindFacts::of_crd(&crd, "v2"), second);
     assert_eq!(KindFacts::of_crd(&crd, "v3"), KindFacts::default());
     assert_eq!(KindFacts::of_crd(&json!(null), "v1"), KindFacts::default());
+}
+
+/// It is kept for each kind, and looked at for each event.
+#[test]
+fn of_the_columns_of_a_crd_a_small_extract_is_kept() {
+    let column = |path: String| json!({"name": "Ready", "jsonPath": path});
+    let long = column(format!(".status{}", ".a".repeat(1_000_000)));
+    let columns: Vec<_> =
+        [long].into_iter().chain((0..10_000).map(|nth| column(format!(".status.c{nth}")))).collect();
+    let crd = json!({"spec": {"versions": [{"name": "v1", "additionalPrinterColumns": columns}]}});
+    let kept = KindFacts::of_crd(&crd, "v1").columns;
+    assert_eq!(kept.len(), 8);
+    assert_eq!(kept.first().unwrap(), &["status", "c0"], "one that is too long says nothing");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::{
 };
 
 /// A map that is read in step with another, in the order of keys.
-pub struct Beside<'a, K, V>(Peekable<btree_map::Iter<'a, K, V>>);
+pub struct MergeLookup<'a, K, V>(Peekable<btree_map::Iter<'a, K, V>>);
 
-impl<'a, K: Ord, V> Beside<'a, K, V> {
+impl<'a, K: Ord, V> MergeLookup<'a, K, V> {
     /// Begins before the first entry.
     pub fn new(map: &'a BTreeMap<K, V>) -> Self {
         Self(map.iter().peekable())
@@ -41,7 +41,7 @@ mod tests {
             map: BTreeMap<u8, u8>, mut keys in proptest::collection::vec(any::<u8>(), 0..20)
         ) {
             keys.sort_unstable();
-            let mut beside = Beside::new(&map);
+            let mut beside = MergeLookup::new(&map);
             for key in keys {
                 prop_assert_eq!(beside.get(&key), map.get(&key));
             }

@@ -22,7 +22,7 @@ use crate::{config::dynamic_settings::DynamicSettings, hub::catalog::Lack, workq
 
 /// Whether what a VidraTarget asks for is still wanted; if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Intent {
+pub(super) enum Confirmation {
     /// It is wanted.
     Confirmed,
     /// It is not, and the resource loop is going to say what is, once the VidraResource can be delivered.
@@ -133,40 +133,45 @@ pub(super) fn by_policy(resource: &VidraResource) -> DesiredState {
     }
 }
 
+/// A person has deleted the MemberCluster, which is still there.
+pub(super) fn is_leaving(hub: &Hub, cluster: &str) -> bool {
+    hub.catalog.member(cluster).is_some_and(|member| member.metadata.deletion_timestamp.is_some())
+}
+
 /// Compares what a VidraTarget's spec asks for with its VidraResource and its MemberCluster as they are now.
-pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Intent {
+pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Confirmation {
     if spec.desired == DesiredState::Forgotten {
         // A person's word, and no member is asked.
-        return Intent::Confirmed;
+        return Confirmation::Confirmed;
     }
     let without_member = |lack| match lack {
-        Lack::Unread => Intent::MemberUnread,
-        Lack::Missing => Intent::MemberMissing,
+        Lack::Unread => Confirmation::MemberUnread,
+        Lack::Missing => Confirmation::MemberMissing,
     };
     let member = hub.catalog.find_member(&key.cluster);
     let resource = match hub.catalog.find_resource(&key.resource_key()) {
         Ok(resource) => resource,
-        Err(Lack::Unread) => return Intent::ResourceUnread,
+        Err(Lack::Unread) => return Confirmation::ResourceUnread,
         Err(Lack::Missing) => {
             let is_orphaned = || hub.catalog.target(key).is_some_and(|target| may_be_orphaned(hub, &target));
             return match spec.desired {
-                _ if mutants::is(Mutant::DeleteOnFailedList) => Intent::Confirmed,
+                _ if mutants::is(Mutant::DeleteOnFailedList) => Confirmation::Confirmed,
                 DesiredState::Orphaned if is_orphaned() => {
-                    member.map_or_else(without_member, |_| Intent::Confirmed)
+                    member.map_or_else(without_member, |_| Confirmation::Confirmed)
                 }
-                _ => Intent::ResourceMissing,
+                _ => Confirmation::ResourceMissing,
             };
         }
     };
     let member = match member {
         Ok(member) => member,
-        Err(_) if mutants::is(Mutant::MissingMemberConfirms) => return Intent::Confirmed,
+        Err(_) if mutants::is(Mutant::MissingMemberConfirms) => return Confirmation::Confirmed,
         Err(lack) => return without_member(lack),
     };
     let settings = hub.tuning.now();
     let view = selectable(&member, &settings);
     let is_yes = match spec.desired {
-        DesiredState::Present if !view.allows(&key.namespace) => return Intent::NotAllowed,
+        DesiredState::Present if !view.allows(&key.namespace) => return Confirmation::NotAllowed,
         DesiredState::Present => true,
         end => {
             let selection = select(hub, &resource, std::slice::from_ref(&member));
@@ -177,5 +182,5 @@ pub(super) fn confirm(hub: &Hub, key: &TargetKey, spec: &VidraTargetSpec) -> Int
             goes && (removal(&resource, &member, &selection) == Some(end) || mutants::is(Mutant::WishForEver))
         }
     };
-    if is_yes { Intent::Confirmed } else { Intent::NotYet }
+    if is_yes { Confirmation::Confirmed } else { Confirmation::NotYet }
 }

@@ -1,4 +1,4 @@
-//! How long a process that takes over leaves what is there: what the holder of before had sent may take effect after this
+//! How long a process that takes over leaves what is there: what the previous holder had sent may take effect after this
 //! one has looked, and what it makes then would stand in no inventory any more.
 
 use std::time::Duration;
@@ -7,9 +7,9 @@ use crate::mutants::{self, Mutant};
 
 /// An API server ends a write that asks for no time of its own after this (k8s.io/apiserver, endpoints/handlers:
 /// `requestTimeoutUpperBound`).
-pub const LANDS_WITHIN: Duration = Duration::from_secs(34);
+pub const WRITE_LANDS_WITHIN: Duration = Duration::from_secs(34);
 
-/// How the holder of before has left the Lease.
+/// How the previous holder has left the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Former {
     /// There was no Lease.
@@ -23,15 +23,15 @@ pub enum Former {
     Silent(Duration),
 }
 
-/// How long from now on what the holder of before had sent may take effect.
+/// How long from now on what the previous holder had sent may take effect.
 ///
 /// `sends_for`: how long after a renewal it may go on to send.
 pub fn lands_in(former: Former, sends_for: Duration) -> Duration {
     match former {
         _ if mutants::is(Mutant::LateWritesIgnored) => Duration::ZERO,
         Former::None | Former::Released { is_drained: true } => Duration::ZERO,
-        Former::Released { is_drained: false } => LANDS_WITHIN,
-        Former::Silent(unrenewed) => (sends_for + LANDS_WITHIN).saturating_sub(unrenewed),
+        Former::Released { is_drained: false } => WRITE_LANDS_WITHIN,
+        Former::Silent(unrenewed) => (sends_for + WRITE_LANDS_WITHIN).saturating_sub(unrenewed),
     }
 }
 

@@ -11,7 +11,7 @@ const LONGEST: usize = 253 + 1 + 63 + 1;
 
 /// Which labels of a registration the MemberCluster carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct LabelFilter {
     /// Empty: all.
     only: Vec<Prefix>,
     not: Vec<Prefix>,
@@ -36,13 +36,13 @@ impl Prefix {
     }
 }
 
-impl Default for Carried {
+impl Default for LabelFilter {
     fn default() -> Self {
         Self::parse(DEFAULT).unwrap_or(Self { only: Vec::new(), not: Vec::new() })
     }
 }
 
-impl Carried {
+impl LabelFilter {
     /// Reads prefixes of labels, apart by commas or white space: those that go, and behind a `-` those that do not. `*`
     /// stands for anything. Where none goes by name, all go that are not left out; what is left out is so whatever else
     /// fits it.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn carried(text: &str, keys: &[&'static str]) -> Vec<&'static str> {
-        let rules = Carried::parse(text).unwrap();
+        let rules = LabelFilter::parse(text).unwrap();
         keys.iter().copied().filter(|key| rules.carries(key)).collect()
     }
 
@@ -103,7 +103,7 @@ mod tests {
         ];
         assert_eq!(carried(DEFAULT, &own), own);
         assert_eq!(carried(DEFAULT, &tools), [""; 0]);
-        assert_eq!(Carried::default(), Carried::parse(DEFAULT).unwrap());
+        assert_eq!(LabelFilter::default(), LabelFilter::parse(DEFAULT).unwrap());
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
     fn what_is_no_prefix_of_a_label_is_refused() {
         let many = "a ".repeat(PREFIXES_MAX + 1);
         for text in ["-", "--", "a=b", "é", &"x".repeat(LONGEST + 1), &many] {
-            assert!(Carried::parse(text).unwrap_err().contains("write at most 50 prefixes"), "{text}");
+            assert!(LabelFilter::parse(text).unwrap_err().contains("write at most 50 prefixes"), "{text}");
         }
     }
 }

@@ -96,7 +96,7 @@ pub async fn check(client: &Client) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Made once in a process, for that takes a while, and a simulation starts many hubs.
+/// Made once in a process, because that takes a while, and a simulation starts many hubs.
 static WRITTEN: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::all);
 
 /// The first field that a CRD of this version has and another one has not.
