@@ -232,3 +232,17 @@ fn a_target_that_is_unknown_keeps_its_values_with_their_time() {
         end(world, &alice).await;
     });
 }
+
+#[test]
+fn values_that_are_asked_for_no_more_go_though_the_manifest_cannot_be_read() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let manifest = object(&gadgets(GROUP)) + &object(&gadget("one"));
+        deliver(&world, &manifest, json!([rule(&[("size", "spec.size")])])).await;
+        comes_back(&world, &[("Gadget/one size", json!({"integer": 3}))]).await;
+        deliver(&world, "a: [", json!([])).await;
+        world.target_when("shop", "berlin", "no values", |status| status.feedback.is_none()).await;
+        end(world, &alice).await;
+    });
+}

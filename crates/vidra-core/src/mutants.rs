@@ -399,6 +399,10 @@ pub enum Mutant {
     SaidStays,
     /// A registration namespace whose list fails for a moment counts as listed.
     OptionalUnawaited,
+    /// Rules of a VidraResource see the fields that redact names.
+    RulesSeeAll,
+    /// Values that nobody asks for any more go on to come back while the manifest cannot be read.
+    HeldFeedback,
     /// A Lease that somebody else wrote last counts as one of a backup.
     LeaseEditedEnds,
     /// Of an object that was edited and then deleted, the deletion is no news.
@@ -446,7 +450,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 194] = [
+    pub const GUARDS: [Mutant; 196] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -628,6 +632,8 @@ impl Mutant {
         Mutant::SuccessorTold,
         Mutant::SaidStays,
         Mutant::OptionalUnawaited,
+        Mutant::RulesSeeAll,
+        Mutant::HeldFeedback,
         Mutant::LeaseEditedEnds,
         Mutant::DriftToldOnce,
         Mutant::ClusterOwnerGoes,

@@ -9,7 +9,10 @@ use vidra_api::{
     drift::{DriftSpec, IGNORES_MAX, IgnoreRule},
 };
 
-use crate::ignore::Rules;
+use crate::{
+    ignore::Rules,
+    mutants::{self, Mutant},
+};
 
 /// The spec that a target has, `held`, with what of the VidraResource's restrains it.
 pub fn restrained(held: &VidraTargetSpec, asked: &VidraResourceSpec) -> VidraTargetSpec {
@@ -21,6 +24,9 @@ pub fn restrained(held: &VidraTargetSpec, asked: &VidraResourceSpec) -> VidraTar
     next.conflicts.fields = held.conflicts.fields.min(asked.conflicts.fields);
     next.conflicts.take_from.retain(|manager| asked.conflicts.take_from.contains(manager));
     next.suspend |= asked.suspend;
+    if asked.status_feedback.is_empty() && !mutants::is(Mutant::HeldFeedback) {
+        next.status_feedback = None;
+    }
     next
 }
 

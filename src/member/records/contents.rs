@@ -1,6 +1,7 @@
 //! All that is recorded of a member, together under one lock: a record goes and its tombstone comes at once.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     directives::WaitFor,
+    drift::Redactions,
     health::rules::RuleSet,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
@@ -239,19 +241,22 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Judges a live object by the rules that its owners have of their own; for whom that is news. `before`: see
+/// Judges a live object by the rules that its owners have of their own; for whom that is news. They see nothing of what
+/// `redact` names, for a verdict tells a tenant what his rule asks for. `before`: see
 /// [`super::own_health::OwnHealth::judge`].
 pub(super) fn judge(
     owners: &mut Owners,
     key: &ObjectKey,
     live: &Value,
-    views: &[View],
+    (views, redact): (&[View], &Redactions),
     by: (&RuleSet, &Circumstances),
     before: (Option<&Assessment>, bool),
 ) -> BTreeSet<OwnerHash> {
-    let mut news = BTreeSet::new();
+    let (mut news, rest) = (BTreeSet::new(), OnceCell::new());
     for view in views {
         let Some(Owner { health: Some(own), desired, .. }) = owners.get_mut(&view.owner) else { continue };
+        let rest = rest.get_or_init(|| redact.without_fields(&key.group, &key.kind, live));
+        let live = rest.as_ref().filter(|_| !mutants::is(Mutant::RulesSeeAll)).unwrap_or(live);
         let is_declared = desired.objects.contains_key(key);
         let is_news = if is_declared { own.judge(key, live, by, before) } else { own.forget(key) };
         if is_news {

@@ -256,3 +256,25 @@ fn what_an_object_said_is_withheld_where_redact_comes_to_name_its_kind_while_its
         GADGET.clear(&alice).await;
     });
 }
+
+#[test]
+fn a_rule_of_a_resource_cannot_ask_for_a_field_that_redact_names_before_and_after_a_restart() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"redact": "Gadget.health.example.com .status.token"})).await;
+        let asks = ruled("status.token.startsWith('c') || !status.token.startsWith('c')", "'x'");
+        let alice = deliver(&world, asks).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        GADGET.set(&world, &alice, "one", json!({"token": "canary", "up": true})).await;
+        for nth in 0..2 {
+            world.look("shop", &format!("look {nth}"), 1).await;
+            world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+            world.restart_hub().await;
+            world.member_says("berlin", "Ready", "True").await;
+        }
+        // What is beside it is seen.
+        world.deliver_with("shop", &gadget(), ruled("status.up", "'x'")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}

@@ -91,7 +91,7 @@ impl At {
     /// Asks again until the answer is as wanted.
     async fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Result<Value> {
         // A broken APIService of another test holds namespaces up.
-        for _ in 0..1200 {
+        for _ in 0..3600 {
             let answer = self.bed.call("GET", path, "", String::new()).await?;
             if wanted(&answer) {
                 return Ok(answer.1);

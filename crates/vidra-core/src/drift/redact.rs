@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use vidra_api::ChangedField;
 
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
 pub const RULES_MAX: usize = 200;
 /// What a digest begins with: no JSON text does.
 pub(super) const DIGEST: &str = "hmac:";
+const LAST_APPLIED_NAME: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const LAST_APPLIED: &str = ".metadata.annotations.kubectl.kubernetes.io/last-applied-configuration";
 
 /// Fields, by kind, whose values are never written. What lies in them, and what they lie in, is covered too.
@@ -33,6 +35,14 @@ struct Rule {
     path: String,
     /// How many steps lead to it, its last field included.
     depth: usize,
+    /// These.
+    steps: Vec<Element>,
+}
+
+impl Rule {
+    fn is_of(&self, group: &str, kind: &str) -> bool {
+        self.kind == kind && self.group.as_deref().is_none_or(|of| of == group)
+    }
 }
 
 /// A line that is no rule.
@@ -70,7 +80,8 @@ impl Redactions {
                 Some((kind, group)) => (kind, Some(group.to_owned())),
                 None => (kind, None),
             };
-            rules.insert(Rule { kind: kind.to_owned(), group, path: emptied(path), depth });
+            let steps = steps.elements().iter().take(depth).cloned().collect();
+            rules.insert(Rule { kind: kind.to_owned(), group, path: emptied(path), depth, steps });
             if rules.len() > RULES_MAX {
                 return Err(bad(format!("write at most {RULES_MAX} lines")));
             }
@@ -85,8 +96,26 @@ impl Redactions {
 
     /// Whether objects of a kind may hold values that must not be written.
     pub fn protects(&self, group: &str, kind: &str) -> bool {
-        let is_of = |rule: &Rule| rule.kind == kind && rule.group.as_deref().is_none_or(|of| of == group);
-        self.is_whole(group, kind) || self.rules.iter().any(is_of)
+        self.is_whole(group, kind) || self.rules.iter().any(|rule| rule.is_of(group, kind))
+    }
+
+    /// An object without the fields that the rules name, for one who could learn them by asking yes or no; `None`: no rule
+    /// names any. While nobody knows which may be written, of its metadata alone.
+    pub fn without_fields(&self, group: &str, kind: &str, live: &Value) -> Option<Value> {
+        let mut rules = self.rules.iter().filter(|rule| rule.is_of(group, kind)).peekable();
+        if rules.peek().is_none() && !self.all {
+            return None;
+        }
+        let mut rest = live.clone();
+        if let Some(fields) = rest.as_object_mut().filter(|_| self.all) {
+            fields.retain(|name, _| ["apiVersion", "kind", "metadata"].contains(&&**name));
+        }
+        rules.for_each(|rule| take_off(&mut rest, &rule.steps));
+        // A copy of all that was applied stands in one annotation.
+        if let Some(annotations) = rest.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED_NAME);
+        }
+        Some(rest)
     }
 
     /// All values of such objects are covered.
@@ -113,12 +142,20 @@ impl Redactions {
             }
         }
         let path = emptied(path);
-        let matching = self.rules.iter().filter(|rule| {
-            rule.kind == kind
-                && rule.group.as_deref().is_none_or(|of| of == group)
-                && touches(&rule.path, &path)
-        });
+        let matching = self.rules.iter().filter(|rule| rule.is_of(group, kind) && touches(&rule.path, &path));
         matching.map(|rule| rule.depth).min()
+    }
+}
+
+/// Takes off what these steps lead to, in each item of a list.
+fn take_off(value: &mut Value, steps: &[Element]) {
+    match (steps, value) {
+        ([Element::Field(name)], Value::Object(fields)) => drop(fields.remove(&**name)),
+        ([Element::Field(name), below @ ..], Value::Object(fields)) => {
+            fields.get_mut(&**name).into_iter().for_each(|value| take_off(value, below));
+        }
+        ([_, below @ ..], Value::Array(items)) => items.iter_mut().for_each(|item| take_off(item, below)),
+        _ => {}
     }
 }
 
@@ -236,7 +273,26 @@ impl Cover<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn who_could_learn_a_field_by_asking_sees_an_object_without_it() {
+        let text = "ConfigMap .data[\"a.conf\"]\nDeployment.apps .spec.containers[name=\"app\"].env\n";
+        let rules = Redactions::parse(text).unwrap();
+        let settings = json!({"metadata": {"annotations": {LAST_APPLIED_NAME: "{}", "other": "1"}},
+            "data": {"a.conf": "secret", "b": "plain"}});
+        let seen = json!({"metadata": {"annotations": {"other": "1"}}, "data": {"b": "plain"}});
+        assert_eq!(rules.without_fields("", "ConfigMap", &settings), Some(seen));
+        let web =
+            json!({"spec": {"containers": [{"name": "app", "env": [1]}, {"name": "side", "env": [2]}]}});
+        let seen = json!({"spec": {"containers": [{"name": "app"}, {"name": "side"}]}});
+        assert_eq!(rules.without_fields("apps", "Deployment", &web), Some(seen));
+        assert_eq!(rules.without_fields("extensions", "Deployment", &web), None);
+        let kept = json!({"metadata": {"annotations": {"other": "1"}}});
+        assert_eq!(Redactions::everything().without_fields("", "ConfigMap", &settings), Some(kept));
+    }
 
     #[test]
     fn a_rule_covers_its_field_what_lies_in_it_and_what_it_lies_in() {
