@@ -73,7 +73,7 @@ pub enum Source<'a> {
     List(u64),
     /// The same beside a watch that tells, or for some of what is there: it has what is recorded judged again, and tells of
     /// nothing that is not.
-    MergeLookup(u64),
+    Beside(u64),
     /// The answer of this owner's own apply: its values are the new baseline.
     Answer(&'a OwnerHash),
     /// A read on somebody's behalf; no baseline.
@@ -158,7 +158,8 @@ impl Records {
         self.inner.lock().owners.health(owner).map(|own| own.rules().clone()).unwrap_or_default()
     }
 
-    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see [`Records::kinds_without_feedback`].
+    /// Takes an owner's rules of feedback. What is recorded is read when it is folded again, see
+    /// [`Records::kinds_without_feedback`].
     pub fn set_feedback_rules(&self, owner: &OwnerHash, rules: Arc<FeedbackRules>) {
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
             known.set_feedback_rules(rules);

@@ -196,13 +196,19 @@ fn a_secret_that_names_no_member_or_one_of_another_secret_is_told_so_and_registe
     });
 }
 
+/// Another Secret that names berlin, with the same credentials, before it is made.
+async fn second_of_berlin(world: &World) -> Value {
+    let mut second = world.hub.live(&world.registration("berlin")).await;
+    second["metadata"] = json!({"name": "second", "namespace": world.settings.namespace,
+        "labels": {"vidra.dev/member-cluster": "berlin"}});
+    second
+}
+
 #[test]
 fn a_member_that_has_left_does_not_come_back_by_another_secret_that_names_it() {
     scenario(async |world| {
         world.register(&["berlin"]).await;
-        let mut second = world.hub.live(&world.registration("berlin")).await;
-        second["metadata"] = json!({"name": "second", "namespace": world.settings.namespace,
-            "labels": {"vidra.dev/member-cluster": "berlin"}});
+        let second = second_of_berlin(&world).await;
         let second = At::of(&world.hub.create(second).await);
         world.hub.delete(&world.member_at("berlin")).await;
         world.hub.gone(&world.member_at("berlin")).await;
@@ -227,9 +233,7 @@ fn a_secret_that_says_otherwise_does_not_take_the_place_of_one_that_is_gone_for_
         world.deliver_with("shop", &config_map("settings", "one"), spec).await;
         world.ready("shop").await;
         let made = alice.live(&settings).await;
-        let mut second = world.hub.live(&world.registration("berlin")).await;
-        second["metadata"] = json!({"name": "second", "namespace": world.settings.namespace,
-            "labels": {"vidra.dev/member-cluster": "berlin"}});
+        let second = second_of_berlin(&world).await;
         let at = At::of(&second);
         told_of(&world, &world.hub.create(second).await, "AlreadyRegistered").await;
         world.hub.delete(&world.registration("berlin")).await;

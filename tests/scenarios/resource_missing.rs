@@ -9,7 +9,7 @@ use vidra_api::TargetState;
 use crate::{config_map, events, marks, says, scenario, uid};
 
 /// An object of the hub goes though its finalizer is not done.
-async fn vanishes(world: &World, at: &At, propagation: &str) {
+pub async fn vanishes(world: &World, at: &At, propagation: &str) {
     world.hub.delete_with(at, json!({"propagationPolicy": propagation})).await;
     world.hub.merge(at, json!({"metadata": {"finalizers": null}})).await;
     world.hub.gone(at).await;

@@ -39,7 +39,7 @@ use attempt::Attempt;
 /// What an apply has come to. `E` is the error of a failed call, which is handed back as it came.
 pub struct ApplyState<'a, E> {
     input: ApplyInput<'a>,
-    phase: Awaited<E>,
+    phase: Pending<E>,
     live: Value,
     /// The objects that were applied to, the newest last: a refusal of fields that cannot be changed is about that one.
     attempts: Vec<(Uid, Holder)>,
@@ -53,7 +53,7 @@ impl<'a, E> ApplyState<'a, E> {
     /// Before the first call.
     pub fn new(input: ApplyInput<'a>) -> Self {
         let (live, attempts) = (Value::Null, Vec::new());
-        Self { input, phase: Awaited::End, live, attempts, has_resolved: false, recreates: None }
+        Self { input, phase: Pending::End, live, attempts, has_resolved: false, recreates: None }
     }
 
     /// The object as it was read last, or as it was written since. What a step says of "the object" is about it.
@@ -74,7 +74,7 @@ enum Holder {
 }
 
 /// Which answer is awaited, and what for.
-enum Awaited<E> {
+enum Pending<E> {
     Create(create::Phase),
     Attempt(attempt::Phase<E>),
     Collision(collision::Phase<E>),
@@ -101,20 +101,20 @@ pub fn begin<E>(state: &mut ApplyState<'_, E>, action: &Action) -> Step<E> {
 
 /// The step after an answer to the one before.
 pub fn next<E>(state: &mut ApplyState<'_, E>, answer: Answer<E>) -> Step<E> {
-    match std::mem::replace(&mut state.phase, Awaited::End) {
-        Awaited::Create(phase) => create::next(state, phase, answer),
-        Awaited::Attempt(phase) => attempt::next(state, phase, answer),
-        Awaited::Collision(phase) => collision::next(state, phase, answer),
-        Awaited::Conflict(phase) => conflict::next(state, phase, answer),
-        Awaited::Adopt(phase) => adopt::next(state, phase, answer),
-        Awaited::Immutable(phase) => immutable::next(state, phase, answer),
-        Awaited::Verify(phase) => verify::next(state, phase, answer),
-        Awaited::End => pass_on(state, answer),
+    match std::mem::replace(&mut state.phase, Pending::End) {
+        Pending::Create(phase) => create::next(state, phase, answer),
+        Pending::Attempt(phase) => attempt::next(state, phase, answer),
+        Pending::Collision(phase) => collision::next(state, phase, answer),
+        Pending::Conflict(phase) => conflict::next(state, phase, answer),
+        Pending::Adopt(phase) => adopt::next(state, phase, answer),
+        Pending::Immutable(phase) => immutable::next(state, phase, answer),
+        Pending::Verify(phase) => verify::next(state, phase, answer),
+        Pending::End => pass_on(state, answer),
     }
 }
 
 /// A call whose answer this phase takes.
-fn call<E>(state: &mut ApplyState<'_, E>, phase: Awaited<E>, act: Act<E>) -> Step<E> {
+fn call<E>(state: &mut ApplyState<'_, E>, phase: Pending<E>, act: Act<E>) -> Step<E> {
     state.phase = phase;
     Step::from(act)
 }

@@ -102,8 +102,7 @@ impl<'a> Listing<'a> {
                     true => drop(self.seen.insert(records.shared(key))),
                     false => self.beyond += 1,
                 }
-                let source =
-                    if self.is_whole { Source::List(self.mark) } else { Source::MergeLookup(self.mark) };
+                let source = if self.is_whole { Source::List(self.mark) } else { Source::Beside(self.mark) };
                 self.woken.extend(records.fold(&self.place.gvk, *live, source));
             }
             Item::Broken(one) => {

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     directives::WaitFor,
-    drift::Redactions,
     health::rules::RuleSet,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
@@ -241,21 +240,21 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Judges a live object by the rules that its owners have of their own; for whom that is news. They see nothing of what
-/// `redact` names, for a verdict tells a tenant what his rule asks for. `before`: see
+/// Judges a live object by the rules that its owners have of their own; for whom that is news. They see it
+/// as `hide` leaves it, for a verdict tells a tenant what his rule asks for. `before`: see
 /// [`super::own_health::OwnHealth::judge`].
 pub(super) fn judge(
     owners: &mut Owners,
     key: &ObjectKey,
     live: &Value,
-    (views, redact): (&[View], &Redactions),
+    (views, hide): (&[View], impl Fn(&ObjectKey, &Value) -> Option<Value>),
     by: (&RuleSet, &Circumstances),
     before: (Option<&Assessment>, bool),
 ) -> BTreeSet<OwnerHash> {
     let (mut news, rest) = (BTreeSet::new(), OnceCell::new());
     for view in views {
         let Some(Owner { health: Some(own), desired, .. }) = owners.get_mut(&view.owner) else { continue };
-        let rest = rest.get_or_init(|| redact.without_fields(&key.group, &key.kind, live));
+        let rest = rest.get_or_init(|| hide(key, live));
         let live = rest.as_ref().filter(|_| !mutants::is(Mutant::RulesSeeAll)).unwrap_or(live);
         let is_declared = desired.objects.contains_key(key);
         let is_news = if is_declared { own.judge(key, live, by, before) } else { own.forget(key) };
@@ -289,7 +288,7 @@ pub(super) fn feed(
 pub(super) fn is_overtaken(held: Option<&Record>, uid: &str, version: u64, source: Source<'_>) -> bool {
     match held {
         Some(record) if record.uid == *uid => record.outdates(version, source),
-        _ if matches!(source, Source::MergeLookup(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
+        _ if matches!(source, Source::Beside(_)) && !mutants::is(Mutant::BesideBringsBack) => true,
         // One that bore the name before: what took its place has a later version.
         Some(successor) => successor.succeeds(version, source),
         None => false,

@@ -31,7 +31,7 @@ impl Ends {
 
     /// What a list shows of it is of the time before its end.
     pub(super) fn is_stale(&self, key: &ObjectKey, uid: &str, version: u64, source: Source<'_>) -> bool {
-        matches!(source, Source::List(_) | Source::MergeLookup(_))
+        matches!(source, Source::List(_) | Source::Beside(_))
             && !self.at.is_empty()
             && self.at.get(&(key.clone(), uid.into())).is_some_and(|at| version <= *at)
             && !mutants::is(Mutant::ListBringsBack)

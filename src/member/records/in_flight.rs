@@ -76,14 +76,14 @@ impl InFlight {
         let source = match source {
             Source::Watch => Source::Watch,
             Source::List(mark) => Source::List(mark),
-            Source::MergeLookup(mark) => Source::MergeLookup(mark),
+            Source::Beside(mark) => Source::Beside(mark),
             Source::Answer(_) | Source::Read => return Some(live),
         };
         let Some(calls) = self.calls.get_mut(key) else { return Some(live) };
         let is_older = |known: &Deferred| known.version() >= live.resource_version().parse().unwrap_or(0);
         // What a watch has told is never older than a list beside it, and may be newer than any other.
         let yields = calls.deferred.as_ref().is_some_and(|known| match source {
-            Source::MergeLookup(_) => true,
+            Source::Beside(_) => true,
             Source::List(_) => is_older(known) && !mutants::is(Mutant::ListBringsBack),
             _ => false,
         });

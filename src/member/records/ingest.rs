@@ -85,9 +85,10 @@ impl Records {
         }
         let judged_before = (before.map(|before| &before.judged), same_version);
         let judged = self.follow(gvk, judged, judged_before);
-        let settings = self.views.evidence.secrecy.tuning.now();
-        let seen = (&*views, &settings.redact);
-        let turned = judge(&mut inner.owners, &key, &live.json, seen, (&rules, &by), judged_before);
+        let tuning = &self.views.evidence.secrecy.tuning;
+        let hide =
+            |key: &ObjectKey, live: &_| tuning.now().redact.without_fields(&key.group, &key.kind, live);
+        let turned = judge(&mut inner.owners, &key, &live.json, (&views, hide), (&rules, &by), judged_before);
         let fed = feed(&mut inner.owners, &key, &live.json, &views);
         let record = Record {
             uid: live.uid().into(),

@@ -165,7 +165,7 @@ impl Record {
         match source {
             Source::Watch => resource_version != 0 && resource_version <= self.resource_version,
             Source::List(mark) => self.folded > mark && resource_version <= self.resource_version,
-            Source::MergeLookup(mark) => {
+            Source::Beside(mark) => {
                 resource_version < self.resource_version
                     || self.folded > mark && resource_version <= self.resource_version
             }

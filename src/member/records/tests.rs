@@ -140,14 +140,14 @@ fn a_list_beside_a_watch_brings_nothing_back_and_replaces_nothing_that_the_watch
     let records = applied();
     let mark = records.mark();
     records.fold_gone(&key(), "u1", "11");
-    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::MergeLookup(mark)), []);
+    assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark)), []);
     assert!(records.view(&owner(), &key(), &desired()).is_none());
 
     // Another of its name is there since.
     let mut other = live(13, "slow", true).json;
     other["metadata"]["uid"] = "u2".into();
     records.fold(&gvk(), other.into(), Source::Watch);
-    records.fold(&gvk(), live(10, "fast", true), Source::MergeLookup(mark));
+    records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark));
     assert_eq!(records.version(&key()), Some(13));
 
     // What the watch tells during a call waits for its end, and is what counts then.
@@ -155,7 +155,7 @@ fn a_list_beside_a_watch_brings_nothing_back_and_replaces_nothing_that_the_watch
         let records = applied();
         let mark = records.mark();
         records.begin_call(&key());
-        let page = || records.fold(&gvk(), live(10, "fast", true), Source::MergeLookup(mark));
+        let page = || records.fold(&gvk(), live(10, "fast", true), Source::Beside(mark));
         if page_first {
             page();
         }
@@ -703,7 +703,7 @@ fn of_an_object_what_is_shown_in_another_version_than_it_is_declared_in_tells_no
         (json["apiVersion"], json["data"]) = ("v2".into(), json!({"speed": "fast"}));
         Live::from(json)
     };
-    for source in [Source::Watch, Source::MergeLookup(records.mark()), Source::List(records.mark())] {
+    for source in [Source::Watch, Source::Beside(records.mark()), Source::List(records.mark())] {
         assert_eq!(records.fold(&other, converted(11), source), [], "{source:?}");
         assert_eq!((drift(&records), records.version(&key())), (Drift::None, Some(10)), "{source:?}");
     }

@@ -150,7 +150,7 @@ impl Session {
                 self.probe(ends, settings.probe_timeout).await?;
                 Ok::<_, CallError>(Instant::now())
             };
-            // MergeLookup the probe, and without a word in whether it was answered.
+            // Beside the probe, and without a word in whether it was answered.
             let version = async { Ok(if asks_version { self.version(ends).await } else { None }) };
             let answer = tokio::try_join!(probe, version);
             last = answer.as_ref().map_or_else(|_| Instant::now(), |(at, _)| *at);
@@ -179,7 +179,7 @@ impl Session {
         Ok(namespaces.get("kube-system").await?.uid().to_owned())
     }
 
-    /// Its version, where it says it in time. MergeLookup the work, as a probe.
+    /// Its version, where it says it in time. Beside the work, as a probe.
     async fn version(&self, ends: Instant) -> Option<String> {
         let answer = timeout_at(ends, self.client.apiserver_version()).await;
         let outcome = match answer {
@@ -199,7 +199,7 @@ impl Session {
         self.deps.queue.add(Key::Cluster(self.cluster.clone()), Priority::Resync);
     }
 
-    /// Asks who answers. MergeLookup the work: neither its budget nor its failures count, and it waits for nothing.
+    /// Asks who answers. Beside the work: neither its budget nor its failures count, and it waits for nothing.
     async fn probe(&self, ends: Instant, within: Duration) -> Result<(), CallError> {
         let asked = self.doubt.count();
         let answer = timeout_at(ends, self.system_uid()).await;

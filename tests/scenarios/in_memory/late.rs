@@ -20,7 +20,7 @@ use super::{
     leading::{Process, deleted},
     memory, scenario,
 };
-use crate::{apply_modes::annotated, config_map, marks, says, uid};
+use crate::{apply_modes::annotated, config_map, marks, resource_missing::vanishes, says, uid};
 
 #[test]
 fn an_answer_that_comes_after_its_object_is_gone_does_not_bring_it_back() {
@@ -406,9 +406,7 @@ fn what_became_of_a_resource_is_not_told_of_the_one_that_was_made_again_in_its_p
             count => Err(format!("{count} Secrets")),
         })
         .await;
-        world.hub.delete_with(&at, json!({"propagationPolicy": "Orphan"})).await;
-        world.hub.merge(&at, json!({"metadata": {"finalizers": null}})).await;
-        world.hub.gone(&at).await;
+        vanishes(&world, &at, "Orphan").await;
         world.deliver("shop", &["berlin"], &config_map("settings", "one")).await;
         assert_ne!(uid(&world.hub.live(&at).await), uid(&before), "it is another one");
         tokio::time::sleep(Duration::from_secs(10)).await;

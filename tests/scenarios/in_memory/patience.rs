@@ -8,7 +8,7 @@ use testkit::world::{At, Frozen, SOON, Who, World, wait_for};
 use vidra_api::TargetState;
 
 use super::scenario;
-use crate::{config_map, marks, says};
+use crate::{config_map, marks, resource_missing::vanishes, says};
 
 async fn minutes(count: u64) {
     tokio::time::sleep(Duration::from_secs(60 * count)).await;
@@ -119,10 +119,7 @@ fn a_silent_member_that_is_deleted_is_let_go_ten_minutes_later_though_a_resource
     scenario(async |mut world| {
         delivered(&world).await;
         world.stop_hub().await;
-        let resource = world.resource_at("shop");
-        world.hub.delete_with(&resource, json!({"propagationPolicy": "Orphan"})).await;
-        world.hub.merge(&resource, json!({"metadata": {"finalizers": null}})).await;
-        world.hub.gone(&resource).await;
+        vanishes(&world, &world.resource_at("shop"), "Orphan").await;
         world.start_hub().await;
         world.target_is("shop", "austin", TargetState::Unknown, "ResourceMissing").await;
         let frozen = world.freeze("austin");

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use vidra_api::{ExistingPolicy, FieldPolicy};
 
 use super::{
-    Act, Answer, ApplyInput, ApplyState, Awaited, End, Failure, FailureKind, Refusal, Step,
+    Act, Answer, ApplyInput, ApplyState, End, Failure, FailureKind, Pending, Refusal, Step,
     body::{body_for, exactly, trial_for},
     call, end, pass_on, refuse,
 };
@@ -56,7 +56,7 @@ pub(super) fn adopt<E>(state: &mut ApplyState<'_, E>) -> Step<E> {
         ExistingPolicy::Fail => refuse(state, Refusal::Exists),
         ExistingPolicy::AdoptIfEqual => {
             let act = Act::DryRun { body: trial_for(input, live), force: true };
-            call(state, Awaited::Adopt(Phase::DryRunEqual), act)
+            call(state, Pending::Adopt(Phase::DryRunEqual), act)
         }
         ExistingPolicy::Adopt => {
             let api_version = input.declared.gvk.api_version();
@@ -87,7 +87,7 @@ fn adopt_unless_held<E>(state: &mut ApplyState<'_, E>, takeover: Takeover) -> St
         return claim(state, takeover);
     }
     let act = Act::DryRun { body: trial_for(&state.input, &state.live), force: false };
-    call(state, Awaited::Adopt(Phase::DryRunUnforced(takeover)), act)
+    call(state, Pending::Adopt(Phase::DryRunUnforced(takeover)), act)
 }
 
 /// Where the object has no managedFields the server would make up an entry for the time before.
@@ -96,7 +96,7 @@ fn claim<E>(state: &mut ApplyState<'_, E>, takeover: Takeover) -> Step<E> {
         return take_over(state, takeover);
     }
     let act = Act::DryRun { body: trial_for(&state.input, &state.live), force: true };
-    call(state, Awaited::Adopt(Phase::DryRunToClaim(takeover)), act)
+    call(state, Pending::Adopt(Phase::DryRunToClaim(takeover)), act)
 }
 
 pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answer<E>) -> Step<E> {
@@ -177,11 +177,11 @@ fn take_over<E>(state: &mut ApplyState<'_, E>, takeover: Takeover) -> Step<E> {
         return send(state, apart);
     }
     let act = Act::Rewrite(exactly(json!({"metadata": metadata}), live));
-    call(state, Awaited::Adopt(Phase::Rewrite(apart)), act)
+    call(state, Pending::Adopt(Phase::Rewrite(apart)), act)
 }
 
 fn send<E>(state: &mut ApplyState<'_, E>, apart: Vec<Apart>) -> Step<E> {
     let force = state.input.owner.conflicts.fields == FieldPolicy::Force;
     let act = Act::Apply { body: body_for(&state.input, &state.live), force };
-    call(state, Awaited::Adopt(Phase::Sent(apart)), act)
+    call(state, Pending::Adopt(Phase::Sent(apart)), act)
 }

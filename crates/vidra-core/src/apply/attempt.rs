@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Act, Answer, ApplyState, Awaited, Disagreement, End, Failure, FailureKind, Holder, Note, Refusal, Retry,
+    Act, Answer, ApplyState, Disagreement, End, Failure, FailureKind, Holder, Note, Pending, Refusal, Retry,
     Step, adopt,
     body::{body_for, body_to, exactly, trial_for, uid_of},
     call,
@@ -64,7 +64,7 @@ pub(super) fn apply<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<
     }
     // Else the server would make up an entry for the time before, which holds everything for ever.
     state.attempts.push((attempt.uid.clone(), Holder::Ours));
-    call(state, Awaited::Attempt(Phase::ReadToClaim(attempt)), Act::Read)
+    call(state, Pending::Attempt(Phase::ReadToClaim(attempt)), Act::Read)
 }
 
 /// Applies to the object of another VidraResource that was read, and to nothing else: that one may release it meanwhile,
@@ -75,7 +75,7 @@ pub(super) fn join<E>(state: &mut ApplyState<'_, E>, uid: Uid) -> Step<E> {
         return send_joined(state, attempt);
     }
     let live = Some(state.live.clone());
-    call(state, Awaited::Attempt(Phase::ReadShared(attempt, live)), Act::Read)
+    call(state, Pending::Attempt(Phase::ReadShared(attempt, live)), Act::Read)
 }
 
 pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -> Step<E> {
@@ -127,7 +127,7 @@ fn claim<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -
                 Some(live) => {
                     let act = Act::DryRun { body: trial_for(&state.input, &live), force: true };
                     state.live = live;
-                    call(state, Awaited::Attempt(Phase::DryRunToClaim(attempt)), act)
+                    call(state, Pending::Attempt(Phase::DryRunToClaim(attempt)), act)
                 }
                 None => after_claim(state, attempt),
             }
@@ -136,7 +136,7 @@ fn claim<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -
             Some(entries) => {
                 let metadata = json!({"metadata": {"managedFields": entries}});
                 let act = Act::Rewrite(exactly(metadata, &state.live));
-                call(state, Awaited::Attempt(Phase::Claim(attempt)), act)
+                call(state, Pending::Attempt(Phase::Claim(attempt)), act)
             }
             None => after_claim(state, attempt),
         },
@@ -161,7 +161,7 @@ fn compare_shared<E>(state: &mut ApplyState<'_, E>, mut attempt: Attempt) -> Ste
         attempt.force = attempt.force && !state.input.facts.is_outranked();
     }
     match !attempt.force && attempt.why != Why::Missing && state.input.facts.is_disputed() {
-        true => call(state, Awaited::Attempt(Phase::ReadShared(attempt, None)), Act::Read),
+        true => call(state, Pending::Attempt(Phase::ReadShared(attempt, None)), Act::Read),
         false => send(state, attempt),
     }
 }
@@ -175,7 +175,7 @@ fn compare_with_others<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer
             };
             let act = Act::DryRun { body: trial_for(&state.input, &live), force: false };
             state.live = live;
-            call(state, Awaited::Attempt(Phase::DryRunShared(attempt, joined)), act)
+            call(state, Pending::Attempt(Phase::DryRunShared(attempt, joined)), act)
         }
         (Phase::DryRunShared(attempt, joined), Answer::DryRun(would)) => {
             if let Some((holder, paths)) = conflict::find_disturbance(&state.input, &state.live, &would) {
@@ -200,7 +200,7 @@ fn compare_with_others<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer
 fn send_joined<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
     state.attempts.push((attempt.uid.clone(), Holder::Shared));
     let act = Act::Apply { body: body_for(&state.input, &state.live), force: false };
-    call(state, Awaited::Attempt(Phase::Joined(attempt)), act)
+    call(state, Pending::Attempt(Phase::Joined(attempt)), act)
 }
 
 /// Where something is left alone only while somebody holds it, and nobody does as far as is known, no read is needed: the
@@ -226,19 +226,19 @@ fn send<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
     let Some(version) = version else { return read(state, attempt, TRIES) };
     body["metadata"]["resourceVersion"] = version.into();
     let act = Act::Apply { body, force: attempt.force };
-    call(state, Awaited::Attempt(Phase::SentAtVersion(attempt)), act)
+    call(state, Pending::Attempt(Phase::SentAtVersion(attempt)), act)
 }
 
 /// Applies this body, as the attempt says.
 pub(super) fn resend<E>(state: &mut ApplyState<'_, E>, attempt: Attempt, body: Value) -> Step<E> {
     let act = Act::Apply { body, force: attempt.force };
-    call(state, Awaited::Attempt(Phase::Sent(attempt)), act)
+    call(state, Pending::Attempt(Phase::Sent(attempt)), act)
 }
 
 fn read<E>(state: &mut ApplyState<'_, E>, attempt: Attempt, left: usize) -> Step<E> {
     match left {
         0 => retry(state, Retry::ChangesAgain),
-        _ => call(state, Awaited::Attempt(Phase::Read(attempt, left)), Act::Read),
+        _ => call(state, Pending::Attempt(Phase::Read(attempt, left)), Act::Read),
     }
 }
 
@@ -250,7 +250,7 @@ fn as_read<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>)
             };
             let act = Act::Apply { body: body_for(&state.input, &live), force: attempt.force };
             state.live = live;
-            call(state, Awaited::Attempt(Phase::SentAsRead(attempt, left)), act)
+            call(state, Pending::Attempt(Phase::SentAsRead(attempt, left)), act)
         }
         (Phase::SentAsRead(attempt, left), Answer::Failed(failure)) => match failure.kind {
             FailureKind::Conflict => read(state, attempt, left.saturating_sub(1)),
@@ -271,11 +271,11 @@ fn handle_refusal<E>(state: &mut ApplyState<'_, E>, attempt: Attempt, failure: F
             resolve_name(state, attempt.why, Refused::new(attempt.uid, failure))
         }
         FailureKind::NamespaceMissing => {
-            call(state, Awaited::Attempt(Phase::ReadInNamespace(attempt, failure)), Act::Read)
+            call(state, Pending::Attempt(Phase::ReadInNamespace(attempt, failure)), Act::Read)
         }
         // A uid that differs answers 422 for some kinds: see whether the body is at fault.
         FailureKind::Invalid | FailureKind::InvalidFields(_) if attempt.why == Why::Missing => {
-            call(state, Awaited::Attempt(Phase::ReadInvalid(attempt, failure)), Act::Read)
+            call(state, Pending::Attempt(Phase::ReadInvalid(attempt, failure)), Act::Read)
         }
         _ => fail(state, failure),
     }

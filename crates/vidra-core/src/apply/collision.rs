@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{
-    Act, Answer, ApplyState, Awaited, End, Failure, FailureKind, Holder, Note, Refusal, Retry, Step, adopt,
+    Act, Answer, ApplyState, End, Failure, FailureKind, Holder, Note, Pending, Refusal, Retry, Step, adopt,
     attempt::{self, Attempt},
     body::{is_terminating, is_visible, uid_of},
     call, end, pass_on, refuse, retry,
@@ -57,7 +57,7 @@ pub(super) fn resolve<E>(
     refused: Option<Refused<E>>,
 ) -> Step<E> {
     let cached = state.input.facts.uid().filter(|uid| missing.as_ref() != Some(uid));
-    call(state, Awaited::Collision(Phase::Read { cached, refused }), Act::Read)
+    call(state, Pending::Collision(Phase::Read { cached, refused }), Act::Read)
         .after(missing.map(Note::Forget))
 }
 
@@ -95,7 +95,7 @@ fn of_whom<E>(state: &mut ApplyState<'_, E>, refused: Option<Refused<E>>) -> Ste
     }
     if is_ours_or_shared {
         let is_ours = ownership == Ownership::Ours;
-        return call(state, Awaited::Collision(Phase::Ingest { is_ours, refused }), Act::Ingest);
+        return call(state, Pending::Collision(Phase::Ingest { is_ours, refused }), Act::Ingest);
     }
     if ownership == Ownership::Controlled {
         return refuse(state, Refusal::Controlled);

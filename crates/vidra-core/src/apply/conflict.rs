@@ -7,7 +7,7 @@ use serde_json::Value;
 use vidra_api::FieldPolicy;
 
 use super::{
-    Act, Answer, ApplyInput, ApplyState, Awaited, Disagreement, Failure, FailureKind, Note, Other, Refusal,
+    Act, Answer, ApplyInput, ApplyState, Disagreement, Failure, FailureKind, Note, Other, Pending, Refusal,
     Retry, Step, adopt,
     attempt::{self, Attempt},
     body::{body_for, trial_for, uid_of},
@@ -55,7 +55,7 @@ pub(super) fn contest<E>(
     contested: Vec<String>,
     error: E,
 ) -> Step<E> {
-    call(state, Awaited::Conflict(Phase::Read(Contest { attempt, contested, error })), Act::Read)
+    call(state, Pending::Conflict(Phase::Read(Contest { attempt, contested, error })), Act::Read)
 }
 
 pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -> Step<E> {
@@ -77,7 +77,7 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
         (Phase::DryRun(contest), Answer::DryRun(would)) => {
             match live_spelling(state, &would, &contest.contested) {
                 Some(body) => {
-                    call(state, Awaited::Conflict(Phase::Sent(contest)), Act::Apply { body, force: false })
+                    call(state, Pending::Conflict(Phase::Sent(contest)), Act::Apply { body, force: false })
                 }
                 None => resolve(state, contest),
             }
@@ -111,7 +111,7 @@ fn judge<E>(state: &mut ApplyState<'_, E>, contest: Contest<E>) -> Step<E> {
         Ownership::OtherHub(hub) => adopt::adopt_from_hub(state, &hub),
         _ => {
             let act = Act::DryRun { body: trial_for(&state.input, live), force: true };
-            call(state, Awaited::Conflict(Phase::DryRun(contest)), act)
+            call(state, Pending::Conflict(Phase::DryRun(contest)), act)
         }
     }
 }

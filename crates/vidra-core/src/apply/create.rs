@@ -1,7 +1,7 @@
 //! Creating what is not there. Nothing foreign is overwritten: what bears the name is looked at first, or left.
 
 use super::{
-    Act, Answer, ApplyState, Awaited, End, Note, Retry, Step,
+    Act, Answer, ApplyState, End, Note, Pending, Retry, Step,
     attempt::{self, Attempt},
     body::{body, is_terminating, is_visible, uid_of},
     call,
@@ -39,7 +39,7 @@ pub(super) enum Taken {
 /// Creates the object; `corrected`: it was there before.
 pub(super) fn create<E>(state: &mut ApplyState<'_, E>, corrected: bool) -> Step<E> {
     match state.input.declared.directives.apply {
-        ApplyMode::IfAbsent => call(state, Awaited::Create(Phase::ReadAbsent), Act::Read),
+        ApplyMode::IfAbsent => call(state, Pending::Create(Phase::ReadAbsent), Act::Read),
         _ => send(state, Taken::Resolve, corrected),
     }
 }
@@ -55,7 +55,7 @@ fn send<E>(state: &mut ApplyState<'_, E>, taken: Taken, corrected: bool) -> Step
     // Server-side apply has no create-only. No object can have this version: where one exists the server answers 409, and
     // where none does it creates one.
     body["metadata"]["resourceVersion"] = "1".into();
-    call(state, Awaited::Create(Phase::Sent { taken, corrected }), Act::Create(body))
+    call(state, Pending::Create(Phase::Sent { taken, corrected }), Act::Create(body))
 }
 
 pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answer<E>) -> Step<E> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use vidra_api::labels::PRUNE;
 
 use super::{
-    Act, Answer, ApplyState, Awaited, End, Failure, FailureKind, Holder, Note, Obstacle, Refusal, Retry,
+    Act, Answer, ApplyState, End, Failure, FailureKind, Holder, Note, Obstacle, Pending, Refusal, Retry,
     Step,
     body::{body, is_terminating, uid_of},
     call,
@@ -39,7 +39,7 @@ pub(super) fn examine<E>(
     holder: Holder,
     refused: Failure<E>,
 ) -> Step<E> {
-    call(state, Awaited::Immutable(Phase::Read { uid, holder, refused }), Act::Read)
+    call(state, Pending::Immutable(Phase::Read { uid, holder, refused }), Act::Read)
 }
 
 pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: Answer<E>) -> Step<E> {
@@ -49,7 +49,7 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
                 Some(live) => {
                     state.live = live;
                     let act = Act::DryRunCreate(body(&state.input));
-                    call(state, Awaited::Immutable(Phase::DryRun { holder, refused }), act)
+                    call(state, Pending::Immutable(Phase::DryRun { holder, refused }), act)
                 }
                 // A uid that differs is refused in the same way.
                 None => retry(state, Retry::Replaced).after(Note::Forget(uid)),
@@ -117,7 +117,7 @@ fn recreate<E>(state: &mut ApplyState<'_, E>, fields: Vec<String>) -> Step<E> {
         return end(state, End::TooEarly(rest));
     }
     let act = Act::Delete { fields: fields.clone() };
-    call(state, Awaited::Immutable(Phase::Delete { fields }), act)
+    call(state, Pending::Immutable(Phase::Delete { fields }), act)
 }
 
 /// Why an object is not deleted, whatever the manifest says.

@@ -5,7 +5,7 @@
 //! what the look has found, if nothing but the live object is in the way (`immutable.rs`).
 
 use super::{
-    Act, Answer, ApplyState, Awaited, Comparison, End, Failure, FailureKind, Holder, Note, Retry, Step,
+    Act, Answer, ApplyState, Comparison, End, Failure, FailureKind, Holder, Note, Pending, Retry, Step,
     attempt::{self, Attempt},
     body::{body, body_since, is_visible, uid_of},
     call, create, end, fail, pass_on, retry,
@@ -52,7 +52,7 @@ fn read<E>(state: &mut ApplyState<'_, E>, subject: Subject) -> Step<E> {
     match subject.left {
         // Others, who apply the object too, were faster each time.
         0 => retry(state, Retry::ChangedMeanwhile),
-        _ => call(state, Awaited::Verify(Phase::Read(subject)), Act::Read),
+        _ => call(state, Pending::Verify(Phase::Read(subject)), Act::Read),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
             Answer::Failed(refused @ Failure { kind: FailureKind::InvalidFields(_), .. }),
         ) if !mutants::is(Mutant::FixedFails) => {
             let act = Act::DryRunCreate(body(&state.input));
-            call(state, Awaited::Verify(Phase::DryRunCreate(refused)), act)
+            call(state, Pending::Verify(Phase::DryRunCreate(refused)), act)
         }
         (Phase::DryRunCreate(_), Answer::Creatable(true)) => end(state, End::Seen).after(Note::Fixed),
         (Phase::DryRunCreate(refused), Answer::Creatable(false)) => fail(state, refused),
@@ -109,7 +109,7 @@ fn examine<E>(state: &mut ApplyState<'_, E>, subject: Subject) -> Step<E> {
     } else if state.live.is_null() {
         return create::create(state, true).after(Note::Forget(subject.uid));
     }
-    call(state, Awaited::Verify(Phase::Ingest(subject)), Act::Ingest)
+    call(state, Pending::Verify(Phase::Ingest(subject)), Act::Ingest)
 }
 
 fn verify_view<E>(state: &mut ApplyState<'_, E>, subject: Subject, force: bool) -> Step<E> {
@@ -129,7 +129,7 @@ fn look_view<E>(state: &mut ApplyState<'_, E>, subject: Subject) -> Step<E> {
 
 fn compare<E>(state: &mut ApplyState<'_, E>, subject: Subject) -> Step<E> {
     let body = body_since(&state.input, &subject.uid, &state.live);
-    call(state, Awaited::Verify(Phase::Compare(subject)), Act::Compare(body))
+    call(state, Pending::Verify(Phase::Compare(subject)), Act::Compare(body))
 }
 
 fn end_unchanged<E>(state: &mut ApplyState<'_, E>) -> Step<E> {

@@ -152,16 +152,13 @@ impl<'a> Evaluation<'a> {
     }
 
     fn negative(&mut self, of: &'a Node) -> Given<'a> {
-        match self.value(of)? {
-            Value::Int(number) => {
-                number.checked_neg().map(Value::Int).ok_or_else(|| Stop::Undefined("it is too large".into()))
-            }
-            Value::Double(number) => Ok(Value::Double(-number)),
-            Value::Span(nanos) => {
-                nanos.checked_neg().map(Value::Span).ok_or_else(|| Stop::Undefined("it is too large".into()))
-            }
-            other => no_value(format!("there is no - of {}", other.name())),
-        }
+        let negative = match self.value(of)? {
+            Value::Int(number) => number.checked_neg().map(Value::Int),
+            Value::Double(number) => Some(Value::Double(-number)),
+            Value::Span(nanos) => nanos.checked_neg().map(Value::Span),
+            other => return no_value(format!("there is no - of {}", other.name())),
+        };
+        negative.ok_or_else(|| Stop::Undefined("it is too large".into()))
     }
 
     /// One part that is `decisive` decides, whatever the others are.

@@ -105,7 +105,7 @@ fn conditions_of_a_closed_table_are_heard() {
         (vec![plain("Accepted", "True"), plain("Programmed", "True")], Current, "Current"),
         (vec![plain("Reconciling", "True"), ready()], InProgress, "Reconciling"),
         (vec![plain("Stalled", "True"), ready()], Failed, "Stalled"),
-        // MergeLookup a Ready that is True only exact words, and none that only warns.
+        // Beside a Ready that is True only exact words, and none that only warns.
         (vec![ready(), plain("Degraded", "True")], InProgress, "ConditionTrue"),
         (vec![ready(), plain("Synced", "False")], InProgress, "ConditionNotTrue"),
         (vec![ready(), plain("ControlPlaneReady", "False")], Current, "Current"),
