@@ -15,6 +15,7 @@ mod generations;
 mod in_flight;
 mod ingest;
 mod own_health;
+mod own_verdicts;
 mod owners;
 mod record;
 mod strays;

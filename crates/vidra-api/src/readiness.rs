@@ -9,8 +9,8 @@ use crate::schema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Readiness {
-    /// How many targets may be unreachable, of those that had what is declared Ready before: a number, or a percentage of all
-    /// targets, rounded down. Unset: none. It says what Ready means and lets nothing go on.
+    /// How many targets may be unreachable, of those that had what is declared Ready before and have not failed since: a
+    /// number, or a percentage of all targets, rounded down. Unset: none. It says what Ready means and lets nothing go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_unreachable")]
     pub max_unreachable: Option<MaxUnreachable>,

@@ -401,6 +401,12 @@ pub enum Mutant {
     OptionalUnawaited,
     /// Rules of a VidraResource see the fields that redact names.
     RulesSeeAll,
+    /// However many different rules VidraResources of one namespace have for an object, each judges it.
+    EachOwnRuleJudges,
+    /// The expressions of a rule are evaluated for each of the facts that an object is judged by.
+    EvaluatesForEachFact,
+    /// A target whose objects have failed counts as one that was Ready last.
+    FailedWasReady,
     /// Values that nobody asks for any more go on to come back while the manifest cannot be read.
     HeldFeedback,
     /// A Lease that somebody else wrote last counts as one of a backup.
@@ -450,7 +456,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 196] = [
+    pub const GUARDS: [Mutant; 199] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -633,6 +639,9 @@ impl Mutant {
         Mutant::SaidStays,
         Mutant::OptionalUnawaited,
         Mutant::RulesSeeAll,
+        Mutant::EachOwnRuleJudges,
+        Mutant::EvaluatesForEachFact,
+        Mutant::FailedWasReady,
         Mutant::HeldFeedback,
         Mutant::LeaseEditedEnds,
         Mutant::DriftToldOnce,

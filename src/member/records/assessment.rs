@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use vidra_core::{
     health::{
-        Basis, HealthStatus, is_done, judge,
+        Basis, HealthStatus, Subject, is_done,
         rules::{Match, RuleSet},
     },
     mutants::{self, Mutant},
@@ -15,7 +15,7 @@ use vidra_core::{
 use super::facts::{Circumstances, OwnChange};
 
 /// A verdict on an object's health, and how it ends.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Assessment {
     pub(super) status: HealthStatus,
     /// It is the rules that have changed since it was Current, and not the object: what waits for it goes on.
@@ -77,7 +77,7 @@ impl Note {
 }
 
 /// A verdict that ends, for it only waits for what the object may come to say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Wait {
     until: Instant,
     /// From then on, if nothing changes.
@@ -89,12 +89,16 @@ struct Wait {
 
 impl Assessment {
     pub(super) fn of(live: &Value, rules: &RuleSet, by: &Circumstances) -> Self {
-        let verdict = judge(live, rules, &by.facts);
+        Self::of_subject(&Subject::new(live, rules), by)
+    }
+
+    fn of_subject(subject: &Subject<'_, '_>, by: &Circumstances) -> Self {
+        let (verdict, live) = (subject.judge(&by.facts), subject.live());
         let status = verdict.health.status;
         // So long as waits are, there are at most three, one after the other.
         let wait = verdict.ends.map(|left| {
-            let known = (!by.facts.was_current).then(|| Self::of(live, rules, &by.of_known()));
-            let then = Self::of(live, rules, &by.later(left));
+            let known = (!by.facts.was_current).then(|| Self::of_subject(subject, &by.of_known()));
+            let then = Self::of_subject(subject, &by.later(left));
             Box::new(Wait { until: by.now + left, then, known, change: by.change })
         });
         let unread = match &wait {
@@ -110,6 +114,22 @@ impl Assessment {
         });
         let (turned, done) = (false, is_done(live));
         Self { status, turned, done, unread, unusable, suspended, unproven, note, wait }
+    }
+
+    /// It has not been judged, for this reason.
+    pub(super) fn refused(live: &Value, why: &str, now: Instant) -> Self {
+        let note = Note { text: why.to_owned(), quotes: false, grounds: 0, told: (now, true) };
+        Self {
+            status: HealthStatus::Unknown,
+            turned: false,
+            done: is_done(live),
+            unread: false,
+            unusable: true,
+            suspended: false,
+            unproven: false,
+            note: Some(Arc::new(note)),
+            wait: None,
+        }
     }
 
     /// After what was judged of the same object before; `same`: of the same version of it. A text that alone is another is

@@ -1,7 +1,6 @@
 //! All that is recorded of a member, together under one lock: a record goes and its tombstone comes at once.
 
 use std::{
-    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
@@ -12,7 +11,6 @@ use tokio::time::Instant;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     directives::WaitFor,
-    health::rules::RuleSet,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     render::Declared,
@@ -20,11 +18,9 @@ use vidra_core::{
 
 use super::{
     Source,
-    assessment::Assessment,
     baseline::Base,
     corrections::Corrections,
     ends::Ends,
-    facts::Circumstances,
     in_flight::InFlight,
     own_health::{OwnHealth, Standing},
     owners::{Owner, Owners},
@@ -238,31 +234,6 @@ impl<'a> Asker<'a> {
         let standing = own.unwrap_or_else(|| Standing::of(&record.judged, self.now, told));
         standing.awaited(declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for))
     }
-}
-
-/// Judges a live object by the rules that its owners have of their own; for whom that is news. They see it
-/// as `hide` leaves it, for a verdict tells a tenant what his rule asks for. `before`: see
-/// [`super::own_health::OwnHealth::judge`].
-pub(super) fn judge(
-    owners: &mut Owners,
-    key: &ObjectKey,
-    live: &Value,
-    (views, hide): (&[View], impl Fn(&ObjectKey, &Value) -> Option<Value>),
-    by: (&RuleSet, &Circumstances),
-    before: (Option<&Assessment>, bool),
-) -> BTreeSet<OwnerHash> {
-    let (mut news, rest) = (BTreeSet::new(), OnceCell::new());
-    for view in views {
-        let Some(Owner { health: Some(own), desired, .. }) = owners.get_mut(&view.owner) else { continue };
-        let rest = rest.get_or_init(|| hide(key, live));
-        let live = rest.as_ref().filter(|_| !mutants::is(Mutant::RulesSeeAll)).unwrap_or(live);
-        let is_declared = desired.objects.contains_key(key);
-        let is_news = if is_declared { own.judge(key, live, by, before) } else { own.forget(key) };
-        if is_news {
-            news.insert(view.owner.clone());
-        }
-    }
-    news
 }
 
 /// Reads of a live object what its owners ask back of it; whose targets are to be told.

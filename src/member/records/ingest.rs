@@ -23,9 +23,10 @@ use super::{
     Records, Source,
     assessment::Assessment,
     baseline::{Base, hashed_part},
-    contents::{Contents, feed, is_overtaken, is_within, judge},
+    contents::{Contents, feed, is_overtaken, is_within},
     facts::{self, Circumstances},
     in_flight::Deferred,
+    own_verdicts::judge,
     record::Record,
     tombstones::Tombstone,
 };

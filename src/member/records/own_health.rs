@@ -172,24 +172,28 @@ impl OwnHealth {
         &self.rules
     }
 
-    fn says(&self, key: &ObjectKey) -> Option<u64> {
+    /// What the rule says that an object is judged by, which differs from rule to rule; `None`: its own are not about it.
+    pub(super) fn says(&self, key: &ObjectKey) -> Option<u64> {
         self.kinds.get(&(key.group.clone(), key.kind.clone())).copied()
     }
 
-    /// Judges a live object that the owner declares and has a view of; whether that is news. `shared`: what was seen of it
-    /// before, as the rules that hold for all judge it; `same`: this version of it.
-    pub(super) fn judge(
+    /// How a live object is by its rules, beside those that hold for `all`.
+    pub(super) fn assess(&self, live: &Value, (all, by): (&RuleSet, &Circumstances)) -> Assessment {
+        Assessment::of(live, &all.with(self.rules.clone()), by)
+    }
+
+    /// Takes how an object that the owner declares and has a view of is by the rule that `says` so; whether that is news.
+    /// `shared`: what was seen of it before, as the rules that hold for all judge it; `same`: this version of it.
+    pub(super) fn set(
         &mut self,
         key: &ObjectKey,
-        live: &Value,
-        (all, by): (&RuleSet, &Circumstances),
+        (says, now): (u64, Assessment),
         (shared, same): (Option<&Assessment>, bool),
     ) -> bool {
-        let Some(says) = self.says(key) else { return self.forget(key) };
         // Where nothing was seen of it before, the verdict is of another one of its name.
         let known = self.verdicts.get(key).map(|(_, judged)| judged).filter(|_| shared.is_some());
         let before = known.or(shared.filter(|_| self.inherits));
-        let now = Assessment::of(live, &all.with(self.rules.clone()), by).after(before, same);
+        let now = now.after(before, same);
         let is_news = before.is_none_or(|before| now.is_news(before));
         self.verdicts.insert(key.clone(), (says, now));
         is_news

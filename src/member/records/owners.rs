@@ -91,11 +91,12 @@ impl Owner {
 
     /// Of two VidraResources the one that was made first; of two made in one second, by name.
     fn is_older(&self, other: &Self) -> bool {
-        let rank = |owner: &Self| {
-            let TargetKey { namespace, resource, .. } = &owner.target;
-            (owner.since, namespace.clone(), resource.clone())
-        };
-        rank(self) < rank(other)
+        self.rank() < other.rank()
+    }
+
+    /// In the order in which VidraResources were made.
+    pub(super) fn rank(&self) -> (i64, &str, &str) {
+        (self.since, &self.target.namespace, &self.target.resource)
     }
 
     /// It does not declare the object, and `own` is of the same namespace.

@@ -2,6 +2,7 @@
 
 mod drift;
 mod facts;
+mod own_verdicts;
 
 use std::time::Duration;
 

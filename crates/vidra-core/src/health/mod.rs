@@ -24,6 +24,7 @@ pub mod own;
 mod read;
 pub mod rule;
 pub mod rules;
+mod subject;
 mod workload;
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ use crate::mutants::{self, Mutant};
 use facts::Facts;
 use read::{number, text};
 use rules::{Match, RuleSet};
+pub use subject::Subject;
 
 /// How far an object is from what it is meant to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,54 +212,68 @@ impl<'r> Basis<'r> {
     }
 }
 
-/// Judges a live object. The first that speaks decides: deletion, `suspended` of the rule that applies, the observed
-/// generation, that rule, the conditions Reconciling and Stalled, what is known of its kind, and for other kinds
-/// conditions and what their CRD declares.
+/// Judges a live object, see [`Subject::judge`].
 pub fn judge<'r>(live: &Value, rules: &'r RuleSet, facts: &Facts) -> Verdict<'r> {
-    if !live.is_object() {
-        return Basis::Object.gives(Health::unknown("Unreadable", "The object is not a JSON object"));
+    Subject::new(live, rules).judge(facts)
+}
+
+impl<'r> Subject<'_, 'r> {
+    /// The first that speaks decides: deletion, `suspended` of the rule that applies, the observed generation, that rule,
+    /// the conditions Reconciling and Stalled, what is known of its kind, and for other kinds conditions and what their CRD
+    /// declares.
+    pub fn judge(&self, facts: &Facts) -> Verdict<'r> {
+        let (live, found, rule) = (self.live(), self.found, self.rule());
+        if !live.is_object() {
+            return Basis::Object.gives(Health::unknown("Unreadable", "The object is not a JSON object"));
+        }
+        if text(live, "/metadata/deletionTimestamp").is_some() {
+            return Basis::Object.gives(Health::of(
+                HealthStatus::Terminating,
+                "Terminating",
+                "The object is being deleted and waits for its finalizers",
+            ));
+        }
+        if let (Some(found), Some(health)) = (found, rule.and_then(|rule| self.suspension(rule))) {
+            return Basis::Rule(found).gives(health);
+        }
+        let asks = facts.kind.has_status != Some(false);
+        if asks && !rule.is_some_and(|rule| rule.ignores_generation) && is_behind(live) {
+            return Basis::Object.gives(Health::in_progress(
+                "LatestGenerationNotObserved",
+                "The controller has not observed the latest generation",
+            ));
+        }
+        match found {
+            Some(found) => self.judge_by(found, facts),
+            None => self.judge_by_kind(facts),
+        }
     }
-    if text(live, "/metadata/deletionTimestamp").is_some() {
-        return Basis::Object.gives(Health::of(
-            HealthStatus::Terminating,
-            "Terminating",
-            "The object is being deleted and waits for its finalizers",
-        ));
-    }
-    let api_version = text(live, "/apiVersion").unwrap_or_default();
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let kind = text(live, "/kind").unwrap_or_default();
-    let found = rules.applies(live, group, kind);
-    let rule = found.and_then(|found| found.rule.ok());
-    if let (Some(found), Some(health)) = (found, rule.and_then(|rule| rule.suspension(live))) {
-        return Basis::Rule(found).gives(health);
-    }
-    let asks = facts.kind.has_status != Some(false);
-    if asks && !rule.is_some_and(|rule| rule.ignores_generation) && is_behind(live) {
-        return Basis::Object.gives(Health::in_progress(
-            "LatestGenerationNotObserved",
-            "The controller has not observed the latest generation",
-        ));
-    }
-    if let Some(found) = found {
-        return match found.rule {
+
+    fn judge_by(&self, found: Match<'r>, facts: &Facts) -> Verdict<'r> {
+        let basis = Basis::Rule(found);
+        match found.rule {
             Ok(rule) => {
-                let verdict = lasting(Basis::Rule(found).gives(rule.judge(live)), facts);
+                let verdict = lasting(basis.gives(self.says(rule)), facts);
                 let is_old = verdict.health.status == HealthStatus::Current && !rule.ignores_generation;
-                let stale = custom::stale(live, facts).filter(|_| is_old);
-                stale.map_or(verdict, |stale| Verdict { basis: Basis::Rule(found), ..stale })
+                let stale = custom::stale(self.live(), facts).filter(|_| is_old);
+                stale.map_or(verdict, |stale| Verdict { basis, ..stale })
             }
-            Err(error) => Basis::Rule(found)
-                .gives(Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}"))),
-        };
+            Err(error) => {
+                basis.gives(Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}")))
+            }
+        }
     }
-    if let Some(health) = progress(live) {
-        return Basis::Conditions.gives(health);
-    }
-    match builtin::judge(live, group, kind) {
-        Some(health) => Basis::Builtin.gives(health),
-        None if builtin::is_autoscaler(group, kind) => autoscaler::judge(live, facts),
-        None => custom::judge(live, facts),
+
+    fn judge_by_kind(&self, facts: &Facts) -> Verdict<'r> {
+        let (live, (group, kind)) = (self.live(), self.gk);
+        if let Some(health) = progress(live) {
+            return Basis::Conditions.gives(health);
+        }
+        match builtin::judge(live, group, kind) {
+            Some(health) => Basis::Builtin.gives(health),
+            None if builtin::is_autoscaler(group, kind) => autoscaler::judge(live, facts),
+            None => custom::judge(live, facts),
+        }
     }
 }
 

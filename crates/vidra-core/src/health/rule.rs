@@ -274,22 +274,20 @@ impl Rule {
     }
 
     /// Whether somebody has stopped the object.
-    pub(super) fn suspension(&self, live: &Value) -> Option<Health> {
+    pub(super) fn suspension(&self, view: &View<'_>) -> Option<Health> {
         let suspended = self.suspended.as_ref()?;
-        let view = View::new(live);
-        match suspended.truth(&view) {
-            Ok(true) => Some(self.phrase(Health::suspended("The object is suspended"), &view)),
+        match suspended.truth(view) {
+            Ok(true) => Some(self.phrase(Health::suspended("The object is suspended"), view)),
             Ok(false) | Err(Stop::Undefined(_)) => None,
             Err(Stop::Costly(why)) => Some(too_costly(why)),
         }
     }
 
     /// What the first expression that is true says; InProgress where none is.
-    pub(super) fn judge(&self, live: &Value) -> Health {
-        let view = View::new(live);
+    pub(super) fn judge(&self, live: &Value, view: &View<'_>) -> Health {
         for (status, expression) in &self.verdicts {
-            match expression.truth(&view) {
-                Ok(true) => return self.phrase(verdict(*status), &view),
+            match expression.truth(view) {
+                Ok(true) => return self.phrase(verdict(*status), view),
                 Ok(false) | Err(Stop::Undefined(_)) => {}
                 Err(Stop::Costly(why)) => return too_costly(why),
             }
@@ -299,7 +297,7 @@ impl Rule {
             true => "It has no status yet; see whether its controller runs in the member",
             false => "No expression of the kind's health rule is true",
         };
-        let health = self.phrase(Health::in_progress("HealthCheckNotMet", says), &view);
+        let health = self.phrase(Health::in_progress("HealthCheckNotMet", says), view);
         match read::conditions_behind(live) {
             Some((told, declared)) => {
                 let behind = format!("its conditions are of generation {told}, and {declared} is declared");

@@ -17,7 +17,10 @@ use super::{
     unproven::Unproven,
     unready::Unready,
 };
-use crate::contention::Told;
+use crate::{
+    contention::Told,
+    mutants::{self, Mutant},
+};
 
 /// Condition of a VidraTarget: what its inventory held is gone or released, and the inventory is empty.
 pub const TORN_DOWN: &str = "TornDown";
@@ -135,7 +138,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
         None => state(facts),
     };
     status.observed_generation = Some(facts.generation);
-    status.ready_revision = ready_revision(before, state);
+    status.ready_revision = ready_revision(before, state, &facts.delivery);
     if status.state != Some(state) {
         status.since = Some(facts.now.clone());
     }
@@ -188,10 +191,13 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     status
 }
 
-/// What was Ready is noted when it ends: that alone writes nothing.
-fn ready_revision(before: &VidraTargetStatus, state: TargetState) -> Option<String> {
+/// What was Ready is noted when it ends: that alone writes nothing. Objects that have failed were not Ready last; a call
+/// that has says nothing of them.
+fn ready_revision(before: &VidraTargetStatus, state: TargetState, delivery: &Delivery) -> Option<String> {
+    let is_seen = matches!(delivery, Delivery::Applied | Delivery::Waiting { .. });
     match (before.state, state) {
         (_, TargetState::Ready) => None,
+        (_, TargetState::Failed) if is_seen && !mutants::is(Mutant::FailedWasReady) => None,
         (Some(TargetState::Ready), _) => before.revision.clone(),
         _ => before.ready_revision.clone(),
     }
@@ -458,6 +464,21 @@ pub(super) mod tests {
         assert_eq!(target_status(&next, &facts(Delivery::Applied, 40)).ready_revision, None);
         let never = target_status(&VidraTargetStatus::default(), &late());
         assert_eq!(never.ready_revision, None);
+        // A call that fails says nothing of what is there; what has failed there does.
+        let refused = Delivery::Failed { reason: Reason::NoAnswer, message: String::new(), stalled: false };
+        let refused = target_status(&after, &facts(refused, 30));
+        assert_eq!(
+            (refused.state, refused.ready_revision.as_deref()),
+            (Some(TargetState::Failed), Some("r1"))
+        );
+        let failed = TargetFacts { unready: unready::tests::one("web", HealthStatus::Failed), ..late() };
+        let late = TargetFacts { awaited: Some(0), timeout: Duration::ZERO, ..late() };
+        for facts in [failed, late] {
+            for before in [&first, &after] {
+                let failed = target_status(before, &facts);
+                assert_eq!((failed.state, &failed.ready_revision), (Some(TargetState::Failed), &None));
+            }
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge, rule::RuleText,
-    rules::Origin, rules::Problem, rules::RuleSet, rules::Rules,
+    Basis, HealthStatus, Subject, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge,
+    rule::RuleText, rules::Origin, rules::Problem, rules::RuleSet, rules::Rules,
 };
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
 
@@ -492,4 +492,32 @@ fn a_fingerprint_stays_while_the_rule_of_a_kind_says_the_same() {
     assert_ne!(print(&before, "a.io", "One"), print(&after, "a.io", "One"));
     assert_eq!(print(&before, "b.io", "Any"), print(&after, "b.io", "Any"));
     assert_eq!(print(&after, "c.io", "Any"), 0);
+}
+
+#[test]
+fn a_rule_is_evaluated_once_for_all_facts_that_an_object_is_judged_by_and_within_one_bound() {
+    let list = json!({"list": (0..1000).collect::<Vec<_>>()});
+    let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": list});
+    let dear = "status.list.all(x, x >= 0 && x < 1000)";
+    let rule = |suspended: &str| {
+        json!({"apiVersion": "example.com", "kind": "App", "suspended": suspended,
+            "failed": dear, "current": "true"})
+    };
+    let (once, not) = (rule("false"), rule(&format!("!{dear}")));
+    for rule in [&once, &not] {
+        let rules = set(std::slice::from_ref(rule), &[], &[]);
+        let subject = Subject::new(&live, &rules);
+        let (known, later) = (Facts { was_current: true, ..Facts::default() }, Facts::default());
+        for facts in [&Facts::default(), &known, &later, &later] {
+            let (shared, alone) = (subject.judge(facts), judge(&live, &rules, facts));
+            assert_eq!(shared.health, alone.health, "{rule}");
+            assert_eq!(alone.health.reason, "HealthCheckFailed", "{rule}");
+        }
+    }
+    // What stops it and what judges it share the bound.
+    let mut thrice = not;
+    thrice["failed"] = json!(format!("!{dear}"));
+    thrice["current"] = json!(dear);
+    let health = judge(&live, &set(&[thrice], &[], &[]), &Facts::default()).health;
+    assert_eq!((health.status, health.reason), (Unknown, "HealthCheckTooCostly"));
 }

@@ -1,0 +1,68 @@
+//! A live object beside the health rule that is about it. The rule's expressions are evaluated once and within one bound,
+//! for however many facts a verdict is asked.
+
+use std::cell::OnceCell;
+
+use serde_json::Value;
+
+use super::{
+    Health,
+    expression::View,
+    read::text,
+    rule::Rule,
+    rules::{Match, RuleSet},
+};
+use crate::mutants::{self, Mutant};
+
+/// An object that is judged.
+#[derive(Debug)]
+pub struct Subject<'l, 'r> {
+    live: &'l Value,
+    /// Its group and its kind.
+    pub(super) gk: (&'l str, &'l str),
+    /// The rule that is about it.
+    pub(super) found: Option<Match<'r>>,
+    view: View<'l>,
+    suspension: OnceCell<Option<Health>>,
+    says: OnceCell<Health>,
+}
+
+impl<'l, 'r> Subject<'l, 'r> {
+    /// Nothing is evaluated yet.
+    pub fn new(live: &'l Value, rules: &'r RuleSet) -> Self {
+        let api_version = text(live, "/apiVersion").unwrap_or_default();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let kind = text(live, "/kind").unwrap_or_default();
+        let found = rules.applies(live, group, kind);
+        let (suspension, says) = (OnceCell::new(), OnceCell::new());
+        Self { live, gk: (group, kind), found, view: View::new(live), suspension, says }
+    }
+
+    /// What is judged.
+    pub fn live(&self) -> &'l Value {
+        self.live
+    }
+
+    /// The rule, where one is about it that can be used.
+    pub(super) fn rule(&self) -> Option<&'r Rule> {
+        self.found.and_then(|found| found.rule.ok())
+    }
+
+    /// That somebody has stopped it, by the rule.
+    pub(super) fn suspension(&self, rule: &Rule) -> Option<Health> {
+        let evaluate = || rule.suspension(&self.view);
+        if mutants::is(Mutant::EvaluatesForEachFact) {
+            return evaluate();
+        }
+        self.suspension.get_or_init(evaluate).clone()
+    }
+
+    /// How it is by the rule.
+    pub(super) fn says(&self, rule: &Rule) -> Health {
+        let evaluate = || rule.judge(self.live, &self.view);
+        if mutants::is(Mutant::EvaluatesForEachFact) {
+            return evaluate();
+        }
+        self.says.get_or_init(evaluate).clone()
+    }
+}
