@@ -1,5 +1,5 @@
 //! The part of `health` about values that come back: those of all members change each second, and what the hub writes, and
-//! how fast it repairs, stands beside a time in which they do not.
+//! how fast it repairs, stands beside a time in which nobody asks for them.
 
 use std::{ops::Range, time::Duration};
 
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::world::{Access, At};
 
+const SECOND: Duration = Duration::from_secs(1);
 /// How long values change, and how long they do not.
 const MINUTE: Duration = Duration::from_secs(60);
 /// Values alone are written so often a second, of all targets together: what the hub promises.
@@ -61,7 +62,7 @@ impl Feedback<'_> {
     /// Runs it; nothing is asked for afterwards.
     pub async fn run(&self, report: &mut Report) -> Result<()> {
         self.deliver_what_is_edited().await?;
-        let still = self.minute(false, 0..EDITS).await?;
+        let unasked = self.minute(true, 0..EDITS).await?;
         self.ask_for(json!([self.rule])).await?;
         self.values_are_there(true).await?;
         let busy = self.minute(true, EDITS..2 * EDITS).await?;
@@ -75,17 +76,18 @@ impl Feedback<'_> {
         let most = A_SECOND * MINUTE.as_secs_f64();
         let what =
             "hub writes in a minute in which all values change each second, more than for repairs alone";
-        report.figure("feedback_writes", busy.writes - still.writes, Some(most), what);
+        report.figure("feedback_writes", busy.writes - unasked.writes, Some(most), what);
         report.figure(
             "feedback_rest_writes",
             rest.writes,
             Some(0.0),
             "hub writes in a minute in which none does",
         );
-        let ratio = quantile(&busy.repairs, 0.99) / quantile(&still.repairs, 0.99);
-        let what = "P99 of repairs meanwhile, over that of a minute without values";
+        let ratio = quantile(&busy.repairs, 0.99) / quantile(&unasked.repairs, 0.99);
+        let what = "P99 of repairs meanwhile, over that of a minute in which the values change and nobody asks for them";
         report.figure("feedback_repair_p99", ratio, Some(1.3), what);
-        for (name, minute) in [("without values", &still), ("while values change", &busy)] {
+        for (name, minute) in [("while nobody asks for values", &unasked), ("while values come back", &busy)]
+        {
             report.condition(&format!("repairs {name}"), minute.repairs.len());
             report.condition(&format!("ms P99 of repairs {name}"), quantile(&minute.repairs, 0.99));
             report.condition(&format!("reconciles of targets {name}"), minute.reconciles);
@@ -141,8 +143,8 @@ impl Feedback<'_> {
         applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
     }
 
-    /// A minute in which each member's value changes each second, one of these ConfigMaps is edited each second, or
-    /// neither.
+    /// A minute in which each member's value changes each second, each at its own moment; one of these ConfigMaps is edited
+    /// each second; or neither.
     async fn minute(&self, values: bool, mut edits: Range<usize>) -> Result<Minute> {
         let first = self.members.first().context("no members")?;
         let mut events = watch(&first.client, None).await?;
@@ -150,7 +152,7 @@ impl Feedback<'_> {
             async || self.process.metric("workqueue_work_duration_seconds_count{name=\"target\"}").await;
         let writes = async || self.process.metrics("vidra_api_requests_total{cluster=\"hub\"").await;
         let (looked, written, began) = (looks().await?, writes().await?, Instant::now());
-        let mut seconds = interval(Duration::from_secs(1));
+        let mut seconds = interval(SECOND);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut repairs = Vec::new();
         for turn in 1.. {
@@ -159,8 +161,12 @@ impl Feedback<'_> {
                 break;
             }
             let change = async {
-                let members = self.members.iter().filter(|_| values);
-                join_all(members.map(|member| member.merge_status(&self.object, (self.value)(turn)))).await;
+                let members = self.members.iter().enumerate().filter(|_| values);
+                join_all(members.map(async |(nth, member)| {
+                    sleep(SECOND.mul_f64(nth as f64 / self.members.len() as f64)).await;
+                    member.merge_status(&self.object, (self.value)(turn)).await;
+                }))
+                .await;
             };
             let repair = async {
                 match edits.next() {

@@ -117,9 +117,6 @@ impl Bench<'_> {
     /// Events of both kinds, in turns of one for each object.
     async fn events(&self, process: &HubProcess, members: &[Access], report: &mut Report) -> Result<()> {
         let rounds = EVENTS.div_ceil(self.clusters * OBJECTS);
-        let began = process.cpu_seconds()?;
-        sleep(REST).await;
-        let idle = (process.cpu_seconds()? - began) / REST.as_secs_f64();
         let looks = "workqueue_work_duration_seconds_count{name=\"target\"}";
         let looked = process.metric(looks).await?;
         let load = async |member: &Access, object, round| {
@@ -131,8 +128,10 @@ impl Bench<'_> {
             member.merge(&At::config_map(NAMESPACE, &config_map_name(object)), data).await;
         };
         let (mut ruled, mut plain) = (0.0, 0.0);
-        // Halves in the order A B B A, so that what drifts falls on both alike.
+        // Halves in the order A B B A, so that what drifts falls on both alike; and the hub without work before each and after.
         let half = rounds.div_ceil(2);
+        let mut idle = vec![idle_share(process).await?];
+        let mut busy = [Duration::ZERO; 2];
         for (is_ruled, first) in [(true, 1), (false, 1), (false, 1 + half), (true, 1 + half)] {
             let (began, cpu) = (Instant::now(), process.cpu_seconds()?);
             for round in first..first + half {
@@ -142,9 +141,18 @@ impl Bench<'_> {
                 }
             }
             sleep(REST).await;
-            let used = process.cpu_seconds()? - cpu - idle * began.elapsed().as_secs_f64();
-            *(if is_ruled { &mut ruled } else { &mut plain }) += used;
+            *(if is_ruled { &mut ruled } else { &mut plain }) += process.cpu_seconds()? - cpu;
+            busy[usize::from(is_ruled)] += began.elapsed();
+            idle.push(idle_share(process).await?);
         }
+        let share = idle.iter().sum::<f64>() / idle.len() as f64;
+        plain -= share * busy[0].as_secs_f64();
+        ruled -= share * busy[1].as_secs_f64();
+        report.condition(
+            "CPU of the hub without work, at least",
+            idle.iter().copied().fold(f64::MAX, f64::min),
+        );
+        report.condition("CPU of the hub without work, at most", idle.iter().copied().fold(0.0, f64::max));
         let events = (2 * half * self.clusters * OBJECTS) as f64;
         let micros = |seconds: f64| (seconds / events * 1e7).round() / 10.0;
         report.figure(
@@ -197,6 +205,13 @@ impl Bench<'_> {
         })
         .await
     }
+}
+
+/// CPU that the hub takes without work, of one core.
+async fn idle_share(process: &HubProcess) -> Result<f64> {
+    let (began, cpu) = (Instant::now(), process.cpu_seconds()?);
+    sleep(REST).await;
+    Ok((process.cpu_seconds()? - cpu) / began.elapsed().as_secs_f64())
 }
 
 /// Does this once with each object of each member.
