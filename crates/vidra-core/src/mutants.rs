@@ -669,7 +669,7 @@ fn of_process() -> Option<Mutant> {
 #[cfg(debug_assertions)]
 thread_local! {
     static CHOSEN: Cell<Option<Mutant>> = Cell::new(of_process());
-    /// One bit each, with room for twice as many as there are.
+    /// One bit each.
     static ASKED: Cell<[u64; 4]> = const { Cell::new([0; 4]) };
 }
 

@@ -110,11 +110,13 @@ impl Trouble {
                         trouble.lost = event.parse().ok().map(|event| Lost { event, next });
                     } else if let Some((call, moment)) = word.split_at_checked(word.len().saturating_sub(1)) {
                         let effect = match moment {
-                            "a" => Effect::Done,
-                            "l" => Effect::Late,
-                            _ => Effect::Never,
+                            "a" => Some(Effect::Done),
+                            "l" => Some(Effect::Late),
+                            "b" => Some(Effect::Never),
+                            _ => None,
                         };
-                        trouble.crashes.extend(call.parse().ok().map(|call| Crash { call, effect }));
+                        let crash = effect.zip(call.parse().ok());
+                        trouble.crashes.extend(crash.map(|(effect, call)| Crash { call, effect }));
                     }
                 }
             }

@@ -43,7 +43,7 @@ fn kill(mutant: Mutant) -> u64 {
         if let Some(first) = wrong.first() {
             mutants::choose(None);
             let said: String = first.chars().take(300).collect();
-            eprintln!("{mutant:?} is noticed in walk {}, of {WALKS} at most: {said}", seed + 1);
+            eprintln!("{mutant:?} is noticed in the walk of seed {seed}, of {WALKS} at most: {said}");
             return seed + 1;
         }
     }
@@ -97,6 +97,7 @@ fn table() {
     askers.sort_by_key(|(seed, _)| *seed);
     let all = Mutant::ALL.into_iter().chain(Mutant::GUARDS);
     let all: Vec<_> = all.filter(|mutant| format!("{mutant:?}").contains(&part)).collect();
+    assert!(!all.is_empty(), "no mutant has {part:?} in its name");
     let noticed = Mutex::new(0);
     let one = |at: u64| {
         let mutant = all[usize::try_from(at).unwrap_or_default()];
@@ -109,7 +110,7 @@ fn table() {
         let asking = asking.len();
         if let Some((seed, wrong)) = first {
             *noticed.lock() += 1;
-            println!("{:5} {mutant:?}, asked in {asking}: {}", seed - from + 1, bucket(&wrong));
+            println!("{seed:5} {mutant:?}, asked in {asking}: {}", bucket(&wrong));
         } else {
             println!("    - {mutant:?}, asked in {asking}");
         }

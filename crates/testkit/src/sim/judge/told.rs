@@ -131,9 +131,7 @@ impl Judge {
                 let generation = metadata["generation"].as_i64().unwrap_or_default();
                 let newest = declared.is_of(name, revision, generation, now);
                 let rest = awaited.iter().filter(|target| target.present);
-                let excused = |target: &Target| target.state == "Unknown" && !spec["readiness"].is_null();
-                let is_well = |target: &&Target| is_ready(target) || excused(target);
-                let agree = rest.clone().all(|target| is_well(target) && target.revision == revision);
+                let agree = rest.clone().all(|target| is_ready(target) && target.revision == revision);
                 spec["suspend"] != true && readable && newest && agree
             }
             "Suspended" => spec["suspend"] == true,

@@ -26,7 +26,7 @@ const OF_TEAMS: u8 = 93;
 const MISTAKES: u8 = 97;
 
 /// Kinds that came later, by number from [`STEP_KINDS`] on. They take the place of some steps, as a source of their own has it: so
-/// all other steps of a seed stay what they were.
+/// nearly all other steps of a seed stay what they were when one is added.
 const LATER_KINDS: u8 = 18;
 /// From this on somebody names what is not there, or is another's.
 const STRANGERS: u8 = STEP_KINDS + 6;
