@@ -15,6 +15,7 @@ mod generations;
 mod in_flight;
 mod ingest;
 mod own_health;
+mod own_values;
 mod own_verdicts;
 mod owners;
 mod record;
@@ -56,6 +57,7 @@ pub use facts::MemberFacts;
 pub use generations::{Generations, LaterGenerations};
 use own_health::Standing;
 pub use own_health::WITHHELD;
+use own_verdicts::has_room;
 use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;
@@ -228,7 +230,8 @@ impl Records {
         let Some(known) = inner.owners.get(owner) else { return BTreeSet::new() };
         let Some(own) = &known.health else { return BTreeSet::new() };
         let unjudged = known.desired.wants.iter().filter(|(key, _)| {
-            own.is_unjudged(key) && inner.record_is(key, |record| record.view_of(owner).is_some())
+            own.is_unjudged(key, || has_room(&inner.owners, key, owner))
+                && inner.record_is(key, |record| record.view_of(owner).is_some())
         });
         unjudged.map(|(_, want)| want.gvk.clone()).collect()
     }

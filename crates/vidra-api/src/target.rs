@@ -261,8 +261,8 @@ pub struct VidraTargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::REVISION_MAX))]
     pub revision: Option<String>,
-    /// The revision with which the target was Ready last. Unset: it is Ready now, its objects have failed since, or it never
-    /// was.
+    /// The revision with which the target was Ready last. Unset: it is Ready now, its objects have failed since, a part of
+    /// another revision may be there, or it never was Ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = schema::REVISION_MAX))]
     pub ready_revision: Option<String>,

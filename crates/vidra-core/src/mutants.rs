@@ -405,6 +405,16 @@ pub enum Mutant {
     EachOwnRuleJudges,
     /// The expressions of a rule are evaluated for each of the facts that an object is judged by.
     EvaluatesForEachFact,
+    /// A rule that cannot be used counts as the same as one with its text that can.
+    BrokenRuleIsEqual,
+    /// An owner whose rule was not asked about an object is not judged by it when another's goes.
+    RefusedStays,
+    /// Of an object that rules are not asked about, its deletion is not seen.
+    RefusedHidesEnd,
+    /// A target that may have a part of another revision counts as one that was Ready last.
+    HalfWasReady,
+    /// Each VidraResource that asks for values of an object has a bound of its own.
+    EachReadsAlone,
     /// A target whose objects have failed counts as one that was Ready last.
     FailedWasReady,
     /// Values that nobody asks for any more go on to come back while the manifest cannot be read.
@@ -456,7 +466,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 199] = [
+    pub const GUARDS: [Mutant; 204] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -642,6 +652,11 @@ impl Mutant {
         Mutant::EachOwnRuleJudges,
         Mutant::EvaluatesForEachFact,
         Mutant::FailedWasReady,
+        Mutant::EachReadsAlone,
+        Mutant::BrokenRuleIsEqual,
+        Mutant::RefusedStays,
+        Mutant::RefusedHidesEnd,
+        Mutant::HalfWasReady,
         Mutant::HeldFeedback,
         Mutant::LeaseEditedEnds,
         Mutant::DriftToldOnce,

@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
 use tokio::time::Instant;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
@@ -234,25 +233,6 @@ impl<'a> Asker<'a> {
         let standing = own.unwrap_or_else(|| Standing::of(&record.judged, self.now, told));
         standing.awaited(declared.map_or(WaitFor::Health, |declared| declared.directives.wait_for))
     }
-}
-
-/// Reads of a live object what its owners ask back of it; whose targets are to be told.
-pub(super) fn feed(
-    owners: &mut Owners,
-    key: &ObjectKey,
-    live: &Value,
-    views: &[View],
-) -> BTreeSet<OwnerHash> {
-    let mut news = BTreeSet::new();
-    for view in views {
-        let Some(Owner { feedback: Some(own), .. }) = owners.get_mut(&view.owner) else { continue };
-        if !view.proof {
-            own.forget(key);
-        } else if own.read(key, live) {
-            news.insert(view.owner.clone());
-        }
-    }
-    news
 }
 
 /// What is shown is older than what is recorded under its name.

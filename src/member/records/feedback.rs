@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::Value;
 use vidra_core::{
     feedback::{Extract, Matches, ROOM, Rules},
     object::ObjectKey,
@@ -50,10 +49,9 @@ impl OwnFeedback {
         &self.rules
     }
 
-    /// Reads a live object that is the owner's; whether its target is to be told.
-    pub(super) fn read(&mut self, key: &ObjectKey, live: &Value) -> bool {
+    /// Takes what a live object that is the owner's gave by its rules; whether its target is to be told.
+    pub(super) fn set(&mut self, key: &ObjectKey, mut now: Extract) -> bool {
         let Some(known) = self.extracts.get(key) else { return false };
-        let mut now = self.rules.extract(key, live);
         self.cut.remove(key);
         if self.size_before(key) + now.size() > KEPT {
             self.cut.insert(key.clone(), now.size());
@@ -68,6 +66,11 @@ impl OwnFeedback {
             self.cut();
         }
         !std::mem::replace(&mut self.is_news, true)
+    }
+
+    /// A rule is about the object.
+    pub(super) fn asks(&self, key: &ObjectKey) -> bool {
+        self.extracts.contains_key(key)
     }
 
     /// What the values of all objects before this one take.
@@ -123,7 +126,10 @@ impl OwnFeedback {
 mod tests {
     use serde_json::json;
     use vidra_api::{FeedbackExpression, FeedbackRule};
-    use vidra_core::{feedback::gather, object::Gvk};
+    use vidra_core::{
+        feedback::{Reading, gather},
+        object::Gvk,
+    };
 
     use super::*;
 
@@ -131,8 +137,13 @@ mod tests {
         ObjectKey::new(&Gvk::new("example.com", "v1", "Gadget"), "shop", &format!("g{nth}"))
     }
 
-    fn live(size: usize) -> Value {
-        json!({"status": {"text": "x".repeat(size)}})
+    fn given(own: &OwnFeedback, nth: usize, size: usize) -> Extract {
+        own.rules.extract(&key(nth), &Reading::new(&json!({"status": {"text": "x".repeat(size)}})))
+    }
+
+    fn gives(own: &mut OwnFeedback, nth: usize, size: usize) -> bool {
+        let given = given(own, nth, size);
+        own.set(&key(nth), given)
     }
 
     #[test]
@@ -155,17 +166,17 @@ mod tests {
         };
         // The last comes first.
         for nth in (0..10).rev() {
-            assert!(own.read(&key(nth), &live(950)) || nth < 9, "{nth}");
+            assert!(gives(&mut own, nth, 950) || nth < 9, "{nth}");
         }
         assert_eq!(kept(&own), 4);
         assert!(own.size_before(&key(9)) <= KEPT);
         own.take().0.for_each(drop);
-        assert!(!own.read(&key(9), &live(940)), "what has no room is no news");
+        assert!(!gives(&mut own, 9, 940), "what has no room is no news");
         assert!(!own.is_unread(&key(4)));
-        assert!(own.read(&key(1), &live(10)));
+        assert!(gives(&mut own, 1, 10));
         assert!(own.is_unread(&key(4)) && !own.is_unread(&key(3)), "there is room for it now");
         own.take().0.for_each(drop);
-        assert!(own.read(&key(4), &live(900)));
+        assert!(gives(&mut own, 4, 900));
         assert_eq!((kept(&own), own.is_unread(&key(4))), (5, false));
         let (all, beyond) = own.take();
         let told = gather(all.filter_map(|(key, extract)| Some((key, extract?))), beyond);

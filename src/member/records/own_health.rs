@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use serde_json::Value;
 use tokio::time::Instant;
 use vidra_core::{
     directives::WaitFor,
@@ -15,10 +14,7 @@ use vidra_core::{
     object::ObjectKey,
 };
 
-use super::{
-    assessment::{Assessment, Told},
-    facts::Circumstances,
-};
+use super::assessment::{Assessment, Told};
 use crate::desired::Desired;
 
 /// The note of an object that such a rule is about, and has not judged since the owner is known.
@@ -128,8 +124,8 @@ pub(super) struct OwnHealth {
     /// Declared kinds that its own rules are about, and what the rule says that counts. Where one of the fleet comes to count
     /// in the place of its own, what its own said stands until that one has judged; and what opened for all did not for it.
     kinds: BTreeMap<(Arc<str>, Arc<str>), u64>,
-    /// With what the rule said that judged.
-    verdicts: BTreeMap<ObjectKey, (u64, Assessment)>,
+    /// With what the rule said that judged; `None`: its own was not asked, see [`super::own_verdicts`].
+    verdicts: BTreeMap<ObjectKey, (Option<u64>, Assessment)>,
     /// The owner was judged by other rules before: what these say stands until its own have judged.
     inherits: bool,
 }
@@ -177,17 +173,12 @@ impl OwnHealth {
         self.kinds.get(&(key.group.clone(), key.kind.clone())).copied()
     }
 
-    /// How a live object is by its rules, beside those that hold for `all`.
-    pub(super) fn assess(&self, live: &Value, (all, by): (&RuleSet, &Circumstances)) -> Assessment {
-        Assessment::of(live, &all.with(self.rules.clone()), by)
-    }
-
     /// Takes how an object that the owner declares and has a view of is by the rule that `says` so; whether that is news.
     /// `shared`: what was seen of it before, as the rules that hold for all judge it; `same`: this version of it.
     pub(super) fn set(
         &mut self,
         key: &ObjectKey,
-        (says, now): (u64, Assessment),
+        (says, now): (Option<u64>, Assessment),
         (shared, same): (Option<&Assessment>, bool),
     ) -> bool {
         // Where nothing was seen of it before, the verdict is of another one of its name.
@@ -226,9 +217,13 @@ impl OwnHealth {
         self.verdicts.contains_key(key)
     }
 
-    /// A rule of its own is about the object, and has not judged it as it is now.
-    pub(super) fn is_unjudged(&self, key: &ObjectKey) -> bool {
-        let judged_by = self.verdicts.get(key).map(|(says, _)| *says);
-        self.says(key).is_some_and(|says| judged_by != Some(says))
+    /// A rule of its own is about the object, and has not judged it as it is now; `has_room`: it would be asked.
+    pub(super) fn is_unjudged(&self, key: &ObjectKey, has_room: impl FnOnce() -> bool) -> bool {
+        let Some(says) = self.says(key) else { return false };
+        match self.verdicts.get(key) {
+            Some((Some(judged_by), _)) => *judged_by != says,
+            Some((None, _)) => has_room() && !mutants::is(Mutant::RefusedStays),
+            None => true,
+        }
     }
 }

@@ -115,6 +115,11 @@ impl Owners {
         self.get(owner)?.health.as_deref()
     }
 
+    /// The place of an owner in the order in which VidraResources were made.
+    pub(super) fn rank(&self, owner: &OwnerHash) -> Option<(i64, &str, &str)> {
+        self.get(owner).map(Owner::rank)
+    }
+
     /// Takes what an owner says; returns what it said before.
     pub(super) fn set(&mut self, owner: OwnerHash, says: Owner) -> Option<Owner> {
         self.known.insert(owner, says)

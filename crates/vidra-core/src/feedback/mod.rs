@@ -87,6 +87,20 @@ pub struct Extract {
     why: Option<String>,
 }
 
+/// A live object that values are read of. All that is asked of it takes at most what one VidraResource may take.
+#[derive(Debug)]
+pub struct Reading<'l> {
+    live: &'l Value,
+    view: View<'l>,
+}
+
+impl<'l> Reading<'l> {
+    /// Nothing was asked of it yet.
+    pub fn new(live: &'l Value) -> Self {
+        Self { live, view: View::for_showing(live) }
+    }
+}
+
 impl Extract {
     /// Of an object of which nothing may be written anywhere.
     pub fn redaction() -> Self {
@@ -182,9 +196,8 @@ impl Rules {
 
     /// What they give for a live object. Of two values of one name the first counts; where a field is missing there is
     /// none.
-    pub fn extract(&self, key: &ObjectKey, live: &Value) -> Extract {
+    pub fn extract(&self, key: &ObjectKey, Reading { live, view }: &Reading<'_>) -> Extract {
         let (mut extract, mut tries) = (Extract::default(), 0);
-        let view = View::for_showing(live);
         for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
             match &rule.values {
                 Values::Builtin(kind) => {
@@ -198,7 +211,7 @@ impl Rules {
                     // Whatever comes of it: each costs.
                     tries += 1;
                     let given = match tries <= OBJECT_VALUES_MAX {
-                        true => value::evaluate(expression, &view),
+                        true => value::evaluate(expression, view),
                         false => Err(TOO_MANY.to_owned()),
                     };
                     keep(&mut extract, name, given);

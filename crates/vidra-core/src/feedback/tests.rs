@@ -35,7 +35,7 @@ fn key(group: &str, kind: &str, name: &str) -> ObjectKey {
 
 /// The values of one object, as JSON without their names; what is left out.
 fn values(rules: &Rules, key: &ObjectKey, live: &Value) -> (Value, usize, Option<String>) {
-    let Extract { values, left_out, why, .. } = rules.extract(key, live);
+    let Extract { values, left_out, why, .. } = rules.extract(key, &Reading::new(live));
     let told = values.iter().map(|value| {
         let mut json = json!(value);
         let name = json.as_object_mut().unwrap().remove("name").unwrap();
@@ -319,8 +319,10 @@ fn of_two_values_of_one_name_the_first_counts() {
 fn a_target_has_two_kibibytes_and_what_is_beyond_is_left_out_counted_and_told() {
     let rules = read(&[rule("Gadget", &[("v", "status.v"), ("w", "1")])]);
     let keys: Vec<_> = (0..5).map(|nth| key("example.com", "Gadget", &format!("g{nth}"))).collect();
-    let extracts: Vec<_> =
-        keys.iter().map(|key| rules.extract(key, &json!({"status": {"v": "x".repeat(500)}}))).collect();
+    let extracts: Vec<_> = keys
+        .iter()
+        .map(|key| rules.extract(key, &Reading::new(&json!({"status": {"v": "x".repeat(500)}}))))
+        .collect();
     let told = gather(keys.iter().zip(&extracts), 0);
     assert_eq!((told.objects.len(), told.left_out), (4, 3), "a small one goes in yet");
     let message = told.message.clone().unwrap();

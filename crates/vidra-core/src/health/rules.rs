@@ -145,7 +145,8 @@ impl Rules {
                         continue;
                     }
                     let known = before.get(scope.key()).map(|(_, known)| known);
-                    let broken = || Entry { place, rule: Err(error), hash: hash_of(&scope, text) };
+                    let hash = hash_of_broken(&scope, text, &error);
+                    let broken = || Entry { place, rule: Err(error), hash };
                     known
                         .filter(|known| {
                             known.rule.as_ref().is_ok_and(|rule| room.take(rule.patterns()).is_ok())
@@ -223,6 +224,15 @@ fn hash_of(scope: &Scope, text: &RuleText) -> [u8; 32] {
         hash.update(part.unwrap_or_default());
     }
     hash.finalize().into()
+}
+
+/// The same of one that cannot be used, which may be for what stands before it: one with the same text is another, if it can.
+fn hash_of_broken(scope: &Scope, text: &RuleText, error: &RuleError) -> [u8; 32] {
+    let hash = hash_of(scope, text);
+    if mutants::is(Mutant::BrokenRuleIsEqual) {
+        return hash;
+    }
+    Sha256::new().chain_update(hash).chain_update(error.to_string()).finalize().into()
 }
 
 /// Takes the counts of changes apart.

@@ -138,7 +138,7 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
         None => state(facts),
     };
     status.observed_generation = Some(facts.generation);
-    status.ready_revision = ready_revision(before, state, &facts.delivery);
+    status.ready_revision = ready_revision(before, (state, reason), facts);
     if status.state != Some(state) {
         status.since = Some(facts.now.clone());
     }
@@ -191,13 +191,22 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
     status
 }
 
-/// What was Ready is noted when it ends: that alone writes nothing. Objects that have failed were not Ready last; a call
-/// that has says nothing of them.
-fn ready_revision(before: &VidraTargetStatus, state: TargetState, delivery: &Delivery) -> Option<String> {
-    let is_seen = matches!(delivery, Delivery::Applied | Delivery::Waiting { .. });
+/// What was Ready is noted when it ends: that alone writes nothing. It is no more where objects have failed, whatever else
+/// there is to tell, or where a part of another revision may be there; a call that fails says nothing of either.
+fn ready_revision(
+    before: &VidraTargetStatus,
+    (state, reason): (TargetState, Reason),
+    facts: &TargetFacts<'_>,
+) -> Option<String> {
+    let is_seen =
+        matches!(facts.delivery, Delivery::Applied | Delivery::Waiting { .. } | Delivery::Failed { .. });
+    let has_failed = reason == Reason::HealthCheckTimeout
+        || matches!(facts.unready.first(), Some((TargetState::Failed, ..)));
+    let is_half = facts.delivery != Delivery::Applied && before.revision.as_deref() != Some(facts.revision);
     match (before.state, state) {
         (_, TargetState::Ready) => None,
-        (_, TargetState::Failed) if is_seen && !mutants::is(Mutant::FailedWasReady) => None,
+        _ if is_seen && has_failed && !mutants::is(Mutant::FailedWasReady) => None,
+        _ if is_seen && is_half && !mutants::is(Mutant::HalfWasReady) => None,
         (Some(TargetState::Ready), _) => before.revision.clone(),
         _ => before.ready_revision.clone(),
     }
@@ -465,20 +474,23 @@ pub(super) mod tests {
         let never = target_status(&VidraTargetStatus::default(), &late());
         assert_eq!(never.ready_revision, None);
         // A call that fails says nothing of what is there; what has failed there does.
-        let refused = Delivery::Failed { reason: Reason::NoAnswer, message: String::new(), stalled: false };
-        let refused = target_status(&after, &facts(refused, 30));
-        assert_eq!(
-            (refused.state, refused.ready_revision.as_deref()),
-            (Some(TargetState::Failed), Some("r1"))
-        );
-        let failed = TargetFacts { unready: unready::tests::one("web", HealthStatus::Failed), ..late() };
+        let refused =
+            || Delivery::Failed { reason: Reason::NoAnswer, message: String::new(), stalled: false };
+        let told = target_status(&after, &facts(refused(), 30));
+        assert_eq!((told.state, told.ready_revision.as_deref()), (Some(TargetState::Failed), Some("r1")));
+        let failed = || TargetFacts { unready: unready::tests::one("web", HealthStatus::Failed), ..late() };
         let late = TargetFacts { awaited: Some(0), timeout: Duration::ZERO, ..late() };
-        for facts in [failed, late] {
+        let beside = |delivery| TargetFacts { delivery, ..failed() };
+        let ends = Delivery::Waiting { reason: Reason::ObjectTerminating, message: String::new() };
+        for facts in [failed(), late, beside(ends), beside(refused())] {
             for before in [&first, &after] {
-                let failed = target_status(before, &facts);
-                assert_eq!((failed.state, &failed.ready_revision), (Some(TargetState::Failed), &None));
+                assert_eq!(target_status(before, &facts).ready_revision, None, "{:?}", facts.delivery);
             }
         }
+        // Of another revision a part was applied, and then it was taken back.
+        let wave = Delivery::Waiting { reason: Reason::WaitingForWave, message: String::new() };
+        let half = target_status(&first, &TargetFacts { revision: "r2", ..facts(wave, 20) });
+        assert_eq!((half.revision.as_deref(), half.ready_revision), (Some("r1"), None));
     }
 
     #[test]

@@ -47,9 +47,11 @@ fn an_object_is_judged_by_four_different_rules_of_a_namespace_those_of_the_oldes
         assert!(records.unjudged(owner).is_empty(), "nobody lists for it again");
     }
 
-    // One that is older gives its rule up.
+    // One that is older gives its rule up: the next of them lists once more, and the last does not.
     records.set_health_rules(&own[0], rules(&differs(1)));
-    records.fold(&gvk(), shared(11, &all), Source::Watch);
+    assert_eq!(own[4..].iter().map(|one| records.unjudged(one).len()).collect::<Vec<_>>(), [1, 0]);
+    records.fold(&gvk(), shared(10, &all), Source::List(records.mark()));
+    assert!(own.iter().all(|one| records.unjudged(one).is_empty()));
     let judged = own[..5].iter().chain(iter::once(&same));
     assert!(judged.map(says).all(|(status, _)| status == HealthStatus::Current));
     assert_eq!(says(&own[5]).0, HealthStatus::Unknown);
@@ -70,4 +72,82 @@ fn a_rule_that_is_not_asked_takes_ready_from_no_target() {
     records.set_told(&owners[4], true, BTreeSet::new());
     records.fold(&gvk(), shared(10, &owners), Source::List(records.mark()));
     assert_eq!(records.health(&owners[4], &key()), Some((HealthStatus::Current, None)));
+    // That it is being deleted is seen without a rule.
+    let mut ends = shared(11, &owners).json;
+    ends["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    records.fold(&gvk(), ends.into(), Source::Watch);
+    assert_eq!(records.health(&owners[4], &key()).unwrap().0, HealthStatus::Terminating);
+}
+
+#[test]
+fn the_values_that_a_namespace_asks_of_an_object_share_one_bound_and_equal_ones_cost_once() {
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
+    let declare = |namespace: &str, name: &str, since, expression: &str| {
+        let owner = OwnerHash::new(&hub(), namespace, name);
+        let target = TargetKey::new(namespace, name, "berlin");
+        records.declare(owner.clone(), since, target, desired(), Arc::default());
+        let rule = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "values": [{"name": "mode", "expression": expression}]});
+        let (read, wrong) = FeedbackRules::read(&[serde_json::from_value(rule).unwrap()]);
+        assert_eq!(wrong, Vec::<String>::new());
+        records.set_feedback_rules(&owner, Arc::new(read));
+        owner
+    };
+    let dear = |nth: i64| format!("data.text.contains('y') ? 'yes' : 'no{nth}'");
+    let own = [0, 1, 2, 3].map(|nth| declare(NAMESPACE, &format!("r{}", 9 - nth), nth, &dear(nth)));
+    let same = declare(NAMESPACE, "r0", 100, &dear(0));
+    let other = declare("other", "r0", 200, &dear(3));
+    let all: Vec<_> = own.iter().chain([&same, &other]).cloned().collect();
+    let mut live = shared(10, &all).json;
+    let declared = desired().objects[&key()].hash;
+    live["data"]["text"] = "x".repeat(500_000).into();
+    for owner in &all {
+        let TargetKey { namespace, resource, .. } = records.target_of(owner).unwrap();
+        let mut entry = live["metadata"]["managedFields"][0].clone();
+        entry["manager"] = format!("vidra/h1/{namespace}/{resource}").into();
+        entry["fieldsV1"]["f:metadata"]["f:labels"] = json!({(format!("f:{}", owner.label_key())): {}});
+        live["metadata"]["managedFields"].as_array_mut().unwrap().push(entry);
+        live["metadata"]["annotations"][owner.label_key()] =
+            format!("{namespace}/{resource} 1 {declared}").into();
+    }
+    records.fold(&gvk(), live.into(), Source::Watch);
+    let gives = |owner: &OwnerHash| {
+        let given = records.feedback(owner, |_| false, true).unwrap();
+        (given.objects.iter().map(|one| one.values.len()).sum::<usize>(), given.left_out)
+    };
+    assert_eq!(all.iter().map(gives).collect::<Vec<_>>(), [(1, 0), (1, 0), (0, 1), (0, 1), (1, 0), (1, 0)]);
+}
+
+#[test]
+fn a_rule_that_has_no_room_for_its_patterns_is_not_the_same_as_one_that_has() {
+    let rule = |kind: &str| {
+        let current =
+            ["s", "e", "t", "i"].map(|letter| format!("metadata.name.matches('{letter}')")).join(" && ");
+        json!({"apiVersion": "v1", "kind": kind, "current": current})
+    };
+    let read = |written: Vec<Value>| {
+        let written: Vec<_> = written.into_iter().map(|rule| serde_json::from_value(rule).unwrap()).collect();
+        Arc::new(own::read(&written, &Rules::default()).0)
+    };
+    // There is room for ten.
+    let room: Vec<_> = (0..10).map(|nth| rule(&format!("Other{nth}"))).collect();
+    let broken = read(room.iter().cloned().chain([rule("ConfigMap")]).collect());
+    let well = read([rule("ConfigMap")].into_iter().chain(room).collect());
+    assert_ne!(broken.digest(), well.digest());
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
+    let owners = [("older", &broken), ("younger", &well)].map(|(name, rules)| {
+        let (owner, target) =
+            (OwnerHash::new(&hub(), NAMESPACE, name), TargetKey::new(NAMESPACE, name, "berlin"));
+        records.declare(owner.clone(), i64::from(name == "younger"), target, desired(), Arc::default());
+        records.set_health_rules(&owner, rules.clone());
+        owner
+    });
+    records.fold(&gvk(), shared(10, &owners), Source::List(records.mark()));
+    let says = owners.each_ref().map(|owner| records.health(owner, &key()).unwrap().0);
+    assert_eq!(says, [HealthStatus::Unknown, HealthStatus::Current]);
+    // The same rules in the order in which there is room.
+    records.set_health_rules(&owners[0], well);
+    assert_eq!(records.unjudged(&owners[0]).len(), 1);
+    records.fold(&gvk(), shared(11, &owners), Source::Watch);
+    assert_eq!(records.health(&owners[0], &key()).unwrap().0, HealthStatus::Current);
 }

@@ -202,6 +202,8 @@ proptest! {
 
     #[test]
     fn what_is_read_as_json_is_read_alike_as_yaml(text in json_text()) {
+        // A merge key of YAML, and a key like any other of JSON.
+        prop_assume!(!text.contains("\"<<\""));
         let (budget, other) = (Budget::new(MAX_VALUES), Budget::new(MAX_VALUES));
         let (mut values, fault) = tree::read_json(&text, &budget);
         let yaml = tree::read_yaml(&text, &other);
