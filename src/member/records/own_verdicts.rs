@@ -1,5 +1,5 @@
-//! One live object, judged by the health rules that its owners have of their own: each rule once, and of one namespace only
-//! so many. Any number of VidraResources may declare an object, and all wait while it is judged.
+//! One live object, judged by the health rules that its owners have of their own: each rule once, and of one namespace at
+//! most four. Any number of VidraResources may declare an object, and all wait while it is judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,13 +15,24 @@ fn shared(version: u64, owners: &[OwnerHash]) -> Live {
     live.into()
 }
 
+/// A VidraResource of this age that declares the object.
+fn declare(records: &Records, (namespace, name): (&str, &str), since: i64) -> OwnerHash {
+    let owner = OwnerHash::new(&hub(), namespace, name);
+    records.declare(
+        owner.clone(),
+        since,
+        TargetKey::new(namespace, name, "berlin"),
+        desired(),
+        Arc::default(),
+    );
+    owner
+}
+
 #[test]
 fn an_object_is_judged_by_four_different_rules_of_a_namespace_those_of_the_oldest() {
     let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     let declare = |namespace: &str, name: &str, since, rule: &str| {
-        let owner = OwnerHash::new(&hub(), namespace, name);
-        let target = TargetKey::new(namespace, name, "berlin");
-        records.declare(owner.clone(), since, target, desired(), Arc::default());
+        let owner = declare(&records, (namespace, name), since);
         records.set_health_rules(&owner, rules(rule));
         owner
     };
@@ -62,9 +73,7 @@ fn a_rule_that_is_not_asked_takes_ready_from_no_target() {
     let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     let owners: Vec<_> = (0_u8..5)
         .map(|nth| {
-            let (owner, name) = (OwnerHash::new(&hub(), NAMESPACE, &format!("r{nth}")), format!("r{nth}"));
-            let target = TargetKey::new(NAMESPACE, &name, "berlin");
-            records.declare(owner.clone(), nth.into(), target, desired(), Arc::default());
+            let owner = declare(&records, (NAMESPACE, &format!("r{nth}")), nth.into());
             records.set_health_rules(&owner, rules(&format!("{nth} >= 0")));
             owner
         })
@@ -83,9 +92,7 @@ fn a_rule_that_is_not_asked_takes_ready_from_no_target() {
 fn the_values_that_a_namespace_asks_of_an_object_share_one_bound_and_equal_ones_cost_once() {
     let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     let declare = |namespace: &str, name: &str, since, expression: &str| {
-        let owner = OwnerHash::new(&hub(), namespace, name);
-        let target = TargetKey::new(namespace, name, "berlin");
-        records.declare(owner.clone(), since, target, desired(), Arc::default());
+        let owner = declare(&records, (namespace, name), since);
         let rule = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "values": [{"name": "mode", "expression": expression}]});
         let (read, wrong) = FeedbackRules::read(&[serde_json::from_value(rule).unwrap()]);
@@ -136,9 +143,7 @@ fn a_rule_that_has_no_room_for_its_patterns_is_not_the_same_as_one_that_has() {
     assert_ne!(broken.digest(), well.digest());
     let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
     let owners = [("older", &broken), ("younger", &well)].map(|(name, rules)| {
-        let (owner, target) =
-            (OwnerHash::new(&hub(), NAMESPACE, name), TargetKey::new(NAMESPACE, name, "berlin"));
-        records.declare(owner.clone(), i64::from(name == "younger"), target, desired(), Arc::default());
+        let owner = declare(&records, (NAMESPACE, name), i64::from(name == "younger"));
         records.set_health_rules(&owner, rules.clone());
         owner
     });
