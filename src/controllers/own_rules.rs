@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use vidra_api::{FeedbackRule, HealthCheckExpr, VidraResource};
+use vidra_api::{FeedbackRule, HealthCheckExpr, VidraResource, VidraResourceSpec};
 use vidra_core::{
     feedback,
     health::{own, rules},
@@ -22,49 +22,61 @@ pub(super) struct OwnRules<W, R, P> {
     pub(super) problems: Vec<P>,
 }
 
-type Kept<W, R, P> = Option<Arc<OwnRules<W, R, P>>>;
+type Slot<W, R, P> = Option<Arc<OwnRules<W, R, P>>>;
 
 /// Of `spec.healthCheckExprs`.
 pub(super) type OwnHealth = OwnRules<HealthCheckExpr, rules::Rules, rules::Problem>;
 /// Of `spec.statusFeedback`.
 pub(super) type OwnFeedback = OwnRules<FeedbackRule, feedback::Rules, String>;
 
+/// What is remembered of one VidraResource's own rules.
+#[derive(Default)]
+pub(super) struct Memory {
+    health: Option<Arc<OwnHealth>>,
+    feedback: Option<Arc<OwnFeedback>>,
+}
+
 /// The health rules that a VidraResource has now; `None`: it has none, or is not there. One that cannot be used any more is as
 /// it was.
 pub(super) fn own_health(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnHealth>> {
+    let known = |memory: &Memory| memory.health.clone();
+    read_once(hub, key, |spec| &spec.health_check_exprs, (known, |memory| &mut memory.health), own::read)
+}
+
+/// The rules of feedback that a VidraResource has now; `None`: it has none, or is not there.
+pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedback>> {
+    let compile = |written: &[FeedbackRule], _: &_| feedback::Rules::read(written);
+    let known = |memory: &Memory| memory.feedback.clone();
+    read_once(hub, key, |spec| &spec.status_feedback, (known, |memory| &mut memory.feedback), compile)
+}
+
+/// What a list of a VidraResource's spec says now: read where it is news, and remembered where `known` finds it.
+fn read_once<W: Clone + PartialEq, R: Default, P>(
+    hub: &Hub,
+    key: &ResourceKey,
+    list: fn(&VidraResourceSpec) -> &Vec<W>,
+    (known, memory): (fn(&Memory) -> Slot<W, R, P>, fn(&mut Memory) -> &mut Slot<W, R, P>),
+    compile: impl FnOnce(&[W], &R) -> (R, Vec<P>),
+) -> Slot<W, R, P> {
     let resource = hub.catalog.resource(key)?;
-    let known = hub.state.lock().resource(key).and_then(|state| state.own_health.clone());
-    let (kept, is_news) = read(&resource, &resource.spec.health_check_exprs, known, own::read);
+    let known = hub.state.lock().resource(key).and_then(|memory| known(&memory.own_rules));
+    let (rules, is_news) = read(&resource, list(&resource.spec), known, compile);
     if is_news {
         let mut state = hub.state.lock();
         // Under the lock: of one that is gone nothing is to be remembered.
         hub.catalog.resource(key)?;
-        state.resource_mut(key).own_health.clone_from(&kept);
+        memory(&mut state.resource_mut(key).own_rules).clone_from(&rules);
     }
-    kept
-}
-
-/// The rules of feedback that it has now.
-pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedback>> {
-    let resource = hub.catalog.resource(key)?;
-    let known = hub.state.lock().resource(key).and_then(|state| state.own_feedback.clone());
-    let compile = |written: &[FeedbackRule], _: &_| feedback::Rules::read(written);
-    let (kept, is_news) = read(&resource, &resource.spec.status_feedback, known, compile);
-    if is_news {
-        let mut state = hub.state.lock();
-        hub.catalog.resource(key)?;
-        state.resource_mut(key).own_feedback.clone_from(&kept);
-    }
-    kept
+    rules
 }
 
 /// What is written now, read; and whether that is another than the `known` one.
 fn read<W: Clone + PartialEq, R: Default, P>(
     resource: &VidraResource,
     written: &[W],
-    known: Kept<W, R, P>,
+    known: Slot<W, R, P>,
     compile: impl FnOnce(&[W], &R) -> (R, Vec<P>),
-) -> (Kept<W, R, P>, bool) {
+) -> (Slot<W, R, P>, bool) {
     let uid = resource.metadata.uid.clone();
     let was_known = known.is_some();
     let known = known.filter(|known| known.uid == uid);

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
 };
 
 use tokio::time::Instant;
@@ -18,7 +17,7 @@ use vidra_core::{
 use super::{
     approvals::KnownApprovals,
     member_cluster::counts::Settling,
-    own_rules::{OwnFeedback, OwnHealth},
+    own_rules,
     revoke::Approved,
     status_fallback::Whole,
     status_throttle::{Due, News, StatusThrottle},
@@ -111,10 +110,8 @@ enum Look {
 pub(super) struct ResourceMemory {
     /// What is known to be kept of what it declares.
     pub(super) kept_revision: Option<KeptRevision>,
-    /// The health rules that it has of its own.
-    pub(super) own_health: Option<Arc<OwnHealth>>,
-    /// Its rules of feedback.
-    pub(super) own_feedback: Option<Arc<OwnFeedback>>,
+    /// The rules that it has of its own.
+    pub(super) own_rules: own_rules::Memory,
     /// Which of its revisions are in use, and since when others are not.
     pub(super) revision_use: RevisionUse,
     /// Its loop has looked at it, or has tried to and could not: what `Catalog::arrivals` was when it began.

@@ -25,8 +25,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Values alone are written so often a second, of all targets together: what the hub promises.
 const A_SECOND: f64 = 10.0;
 const BETWEEN_VALUES: Duration = Duration::from_secs(10);
-/// Edits in a minute. Each is of another ConfigMap: what somebody edits again and again is left alone for a while.
-const EDITS: usize = 60;
+/// Edits in a second, one after another.
+const EDITS_A_SECOND: usize = 5;
+/// Edits in a minute: of fewer, the slowest alone would be the P99. Each is of another ConfigMap: what somebody edits again
+/// and again is left alone for a while.
+const EDITS: usize = 60 * EDITS_A_SECOND;
 
 /// What the parts of it work on.
 pub struct Feedback<'a> {
@@ -143,8 +146,8 @@ impl Feedback<'_> {
         applied.map(drop).map_err(|refused| anyhow::anyhow!("VidraResource {name}: {refused}"))
     }
 
-    /// A minute in which each member's value changes each second, each at its own moment; one of these ConfigMaps is edited
-    /// each second; or neither.
+    /// A minute in which each member's value changes each second, each at its own moment, and some of these ConfigMaps are
+    /// edited; or neither.
     async fn minute(&self, values: bool, mut edits: Range<usize>) -> Result<Minute> {
         let first = self.members.first().context("no members")?;
         let mut events = watch(&first.client, None).await?;
@@ -169,13 +172,14 @@ impl Feedback<'_> {
                 .await;
             };
             let repair = async {
-                match edits.next() {
-                    Some(number) => repair(first, &mut events, &edited(number)).await,
-                    None => Ok(Vec::new()),
+                let mut moments = interval(SECOND / EDITS_A_SECOND as u32);
+                for number in edits.by_ref().take(EDITS_A_SECOND) {
+                    moments.tick().await;
+                    repairs.extend(repair(first, &mut events, &edited(number)).await?);
                 }
+                Ok::<_, anyhow::Error>(())
             };
-            let (_, repaired) = tokio::join!(change, repair);
-            repairs.extend(repaired?);
+            tokio::join!(change, repair).1?;
         }
         let (writes, reconciles) = (writes().await? - written, looks().await? - looked);
         Ok(Minute { repairs, writes, reconciles })

@@ -29,6 +29,9 @@ const MEMBER: &str = "berlin";
 const ON_REAL_SERVERS: [(&str, &str); 4] =
     [("vidra-hub", "install"), ("vidra-hub", "crds"), ("vidra-hub", "manifests"), ("kubectl-vidra", "real")];
 
+/// Scenarios on real servers side by side: they wait most of their time, more than cores can be busy with.
+const REAL_BEDS: usize = 4;
+
 /// Of cargo-deny, which is installed where the testbed is. Built with it what only advisories need is left out.
 const CARGO_DENY: &str = "0.20.2";
 
@@ -151,6 +154,9 @@ pub fn scenarios(binaries: &Binaries, bed: &str) -> Result<Command> {
     let others = if bed == "memory" { "on_real_servers::" } else { "in_memory::" };
     let mut command = binaries.command("vidra-hub", "scenarios")?;
     command.env("VIDRA_BED", bed).args(["--skip", others]);
+    if bed == "testbed" {
+        command.arg(format!("--test-threads={REAL_BEDS}"));
+    }
     Ok(command)
 }
 
