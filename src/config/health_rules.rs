@@ -37,7 +37,7 @@ use crate::{
     },
     wire::{
         self, Wire,
-        follow::{News, Object},
+        follow::{WatchEvent, Object},
     },
 };
 
@@ -241,34 +241,34 @@ pub async fn follow(
         changed(Change { config_maps: &now, causes, changed: kinds, faults, is_first });
         *before = now;
     };
-    let tell = |news: News<'_>| match news {
-        News::Listing => listed.clear(),
-        News::Listed(object) => listed.extend(config_maps.read(object)),
-        News::Complete(_) => {
+    let tell = |event: WatchEvent<'_>| match event {
+        WatchEvent::Init => listed.clear(),
+        WatchEvent::InitApply(object) => listed.extend(config_maps.read(object)),
+        WatchEvent::InitDone(_) => {
             take(&mut all, mem::take(&mut listed));
             asked.send_replace(true);
         }
-        News::Applied(object) => {
+        WatchEvent::Apply(object) => {
             // One that cannot be read changes nothing.
             let Some((name, one)) = config_maps.read(object) else { return };
             let mut now = all.clone();
             now.insert(name, one);
             take(&mut all, now);
         }
-        News::Deleted(object) => {
+        WatchEvent::Delete(object) => {
             let Some((name, _)) = config_maps.read(object) else { return };
             let mut now = all.clone();
             now.remove(&name);
             take(&mut all, now);
         }
-        News::Failed(error) => {
+        WatchEvent::Error(error) => {
             tracing::warn!(%error, "the ConfigMaps of health rules cannot be followed; what held goes on to hold");
             if refusal.lasts(error) {
                 asked.send_replace(true);
             }
         }
-        News::Reached(_) => {}
-        News::Restored => stop.halt(Halt::Restored { kind: "ConfigMap".to_owned() }),
+        WatchEvent::Bookmark(_) => {}
+        WatchEvent::Restored => stop.halt(Halt::Restored { kind: "ConfigMap".to_owned() }),
     };
     wire::follow::follow(&config_maps.wire, PAGE, rng, tell).await;
 }

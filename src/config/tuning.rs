@@ -20,7 +20,7 @@ use crate::{
     },
     wire::{
         self, Wire,
-        follow::{News, Object},
+        follow::{WatchEvent, Object},
     },
 };
 
@@ -99,29 +99,29 @@ pub async fn follow(
         changed(Change { config_map, before: &before, reading: &reading });
     };
     let (mut seen, mut refusal) = (false, Refusal::default());
-    let tell = |news: News<'_>| match news {
-        News::Listing => seen = false,
-        News::Listed(object) => {
+    let tell = |event: WatchEvent<'_>| match event {
+        WatchEvent::Init => seen = false,
+        WatchEvent::InitApply(object) => {
             seen = true;
             read(object).iter().for_each(|one| take(Some(one)));
         }
-        News::Complete(_) => {
+        WatchEvent::InitDone(_) => {
             if !seen {
                 take(None);
             }
             asked.send_replace(true);
         }
-        News::Applied(object) => read(object).iter().for_each(|one| take(Some(one))),
-        News::Deleted(_) => take(None),
-        News::Failed(error) => {
+        WatchEvent::Apply(object) => read(object).iter().for_each(|one| take(Some(one))),
+        WatchEvent::Delete(_) => take(None),
+        WatchEvent::Error(error) => {
             tracing::warn!(%error, "the hub cannot follow the ConfigMap of its settings; it goes on with those that it has");
             if refusal.lasts(error) || mutants::is(Mutant::UnknownSettingsAreNone) {
                 asked.send_replace(true);
             }
         }
-        News::Reached(_) => {}
+        WatchEvent::Bookmark(_) => {}
         // The hub's own kinds may be as they were.
-        News::Restored => stop.halt(Halt::Restored { kind: "ConfigMap".to_owned() }),
+        WatchEvent::Restored => stop.halt(Halt::Restored { kind: "ConfigMap".to_owned() }),
     };
     wire::follow::follow(&wire, 1, rng, tell).await;
 }

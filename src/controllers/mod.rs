@@ -26,7 +26,7 @@ use vidra_api::{Condition, VidraResource, condition::READY, find};
 use vidra_core::contention::Now;
 
 use state::ControllerState;
-use status_throttle::{Due, News};
+use status_throttle::{Due, StatusChange};
 
 use crate::{
     base::{
@@ -193,8 +193,8 @@ impl Hub {
 
     /// Whether a status of this key that has this to tell may be written now. Not a mere question: `false` queues the key for
     /// when it may.
-    fn take_status_turn(&self, key: &Key, news: News) -> bool {
-        let due = self.state.lock().status_due(key, news, Instant::now());
+    fn take_status_turn(&self, key: &Key, change: StatusChange) -> bool {
+        let due = self.state.lock().status_due(key, change, Instant::now());
         if let Due::In(wait) = due {
             self.queue.add_after(key.clone(), wait);
         }

@@ -20,7 +20,7 @@ use super::{
     own_rules,
     revoke::Approved,
     status_fallback::Whole,
-    status_throttle::{Due, News, StatusThrottle},
+    status_throttle::{Due, StatusChange, StatusThrottle},
     value_turns::ValueTurns,
     vidra_resource::{KeptRevision, RevisionUse},
     vidra_target::{Causes, Undeclared},
@@ -189,9 +189,9 @@ impl TargetMemory {
 
 impl ControllerState {
     /// When a status of this key is written that has this to tell.
-    pub(super) fn status_due(&mut self, key: &Key, news: News, now: Instant) -> Due {
+    pub(super) fn status_due(&mut self, key: &Key, change: StatusChange, now: Instant) -> Due {
         let mut turns = std::mem::take(&mut self.value_turns);
-        let due = self.change(key, |state| state.throttle.due(news, now, &key.namespace(), &mut turns));
+        let due = self.change(key, |state| state.throttle.due(change, now, &key.namespace(), &mut turns));
         self.value_turns = turns;
         due
     }
@@ -378,7 +378,7 @@ mod tests {
             state.member_mut(&format!("member-{nth}")).judged = true;
             let member = Key::Cluster(format!("member-{nth}").as_str().into());
             for key in [Key::Resource(resource(nth)), member] {
-                state.status_due(&key, News::Passing, Instant::now());
+                state.status_due(&key, StatusChange::Transient, Instant::now());
             }
         }
         assert_eq!(state.keys.len(), 20_000);

@@ -25,19 +25,19 @@ const BUSY_WITHIN: Duration = Duration::from_secs(100);
 
 /// What a status has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum StatusChange {
     /// Nothing that was not told.
     Nothing,
     /// Nothing but what came back from a member.
     Values,
     /// Nothing but that what came back is as it was told, and not old.
-    Rested,
+    ValuesStable,
     /// Of work that is mostly done in a moment: of a change that goes well only the end is written.
-    Passing,
+    Transient,
     /// Something, and another reconcile of the object comes at once that may have more.
     Followed,
     /// Something that stands.
-    Lasting,
+    Durable,
 }
 
 /// When a status is written.
@@ -131,37 +131,37 @@ impl StatusThrottle {
     /// When a status of an object in this namespace is written that has this to tell.
     pub(super) fn due(
         &mut self,
-        news: News,
+        change: StatusChange,
         now: Instant,
         namespace: &Arc<str>,
         turns: &mut ValueTurns,
     ) -> Due {
         self.turn = self.turn.filter(|turn| !self.turn_rests || turns.rest(namespace, *turn, now).is_some());
-        match news {
-            News::Nothing => {
+        match change {
+            StatusChange::Nothing => {
                 self.settling = None;
                 self.values.waits = None;
                 self.rest_turn();
                 return Due::Never;
             }
-            News::Passing | News::Followed => {
+            StatusChange::Transient | StatusChange::Followed => {
                 let since = *self.settling.get_or_insert(now);
                 if let Some(rest) = rest_of(SETTLE, since, now) {
                     // The reconcile that follows needs no timer.
-                    return if news == News::Passing { Due::In(rest) } else { Due::Never };
+                    return if change == StatusChange::Transient { Due::In(rest) } else { Due::Never };
                 }
             }
-            News::Values | News::Rested => {
+            StatusChange::Values | StatusChange::ValuesStable => {
                 self.settling = None;
-                let distance = match news {
-                    News::Rested => self.values.note_rest(),
+                let distance = match change {
+                    StatusChange::ValuesStable => self.values.note_rest(),
                     _ => self.values.note_change(self.sent, now),
                 };
                 let rest = self.sent.and_then(|sent| rest_of(distance, sent, now));
                 if let Some(rest) = rest.filter(|_| !mutants::is(Mutant::ValuesAtOnce)) {
                     return Due::In(rest);
                 }
-                if news == News::Rested {
+                if change == StatusChange::ValuesStable {
                     self.values.rest();
                 }
                 let turn = *self.turn.get_or_insert_with(|| turns.take(namespace, now));
@@ -170,15 +170,15 @@ impl StatusThrottle {
                     return Due::In(rest);
                 }
             }
-            News::Lasting => {}
+            StatusChange::Durable => {}
         }
-        let is_end = self.passing && !matches!(news, News::Passing | News::Values | News::Rested);
+        let is_end = self.passing && !matches!(change, StatusChange::Transient | StatusChange::Values | StatusChange::ValuesStable);
         if !is_end && let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_STATUSES, sent, now)) {
             self.deferred = true;
             return Due::In(rest);
         }
-        self.passing = news == News::Passing;
-        self.values.due = news == News::Values;
+        self.passing = change == StatusChange::Transient;
+        self.values.due = change == StatusChange::Values;
         Due::Now
     }
 
@@ -237,7 +237,7 @@ mod tests {
 
     /// What each status had to tell, when, and when it was to be written; what was due was sent at once.
     #[track_caller]
-    fn decides(table: &[(u64, News, Due)]) {
+    fn decides(table: &[(u64, StatusChange, Due)]) {
         let (mut throttle, mut turns, start) =
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         for (at, news, due) in table {
@@ -250,29 +250,29 @@ mod tests {
     }
 
     use Due::{In, Never, Now};
-    use News::{Followed, Lasting, Nothing, Passing, Rested, Values};
+    use StatusChange::{Followed, Durable, Nothing, Transient, ValuesStable, Values};
 
     #[test]
     fn what_stands_is_written_at_once_and_then_once_a_second() {
         decides(&[
-            (0, Lasting, Now),
-            (10, Lasting, In(ms(990))),
+            (0, Durable, Now),
+            (10, Durable, In(ms(990))),
             (400, Nothing, Never),
-            (999, Lasting, In(ms(1))),
-            (1000, Lasting, Now),
-            (1001, Lasting, In(ms(999))),
+            (999, Durable, In(ms(1))),
+            (1000, Durable, Now),
+            (1001, Durable, In(ms(999))),
         ]);
     }
 
     #[test]
     fn what_passes_waits_a_second_for_its_end_which_waits_for_nothing() {
-        decides(&[(0, Passing, In(ms(1000))), (300, Passing, In(ms(700))), (500, Lasting, Now)]);
+        decides(&[(0, Transient, In(ms(1000))), (300, Transient, In(ms(700))), (500, Durable, Now)]);
         decides(&[
-            (0, Passing, In(ms(1000))),
-            (1000, Passing, Now),
+            (0, Transient, In(ms(1000))),
+            (1000, Transient, Now),
             (1010, Nothing, Never),
-            (1020, Lasting, Now),
-            (1030, Lasting, In(ms(990))),
+            (1020, Durable, Now),
+            (1030, Durable, In(ms(990))),
         ]);
     }
 
@@ -283,8 +283,8 @@ mod tests {
             (999, Followed, Never),
             (1000, Followed, Now),
             (1001, Followed, Never),
-            (1500, Lasting, In(ms(500))),
-            (2000, Lasting, Now),
+            (1500, Durable, In(ms(500))),
+            (2000, Durable, Now),
         ]);
     }
 
@@ -293,13 +293,13 @@ mod tests {
         decides(&[
             (0, Values, Now),
             (10, Values, In(ms(9990))),
-            (5000, Lasting, Now),
+            (5000, Durable, Now),
             (5001, Values, In(ms(9999))),
             (15_000, Values, Now),
         ]);
         // What waited before is over, and values are no end of what passes.
-        decides(&[(0, Lasting, Now), (1000, Passing, In(ms(1000))), (1100, Values, In(ms(8900)))]);
-        decides(&[(0, Passing, In(ms(1000))), (1000, Passing, Now), (1500, Values, In(ms(9500)))]);
+        decides(&[(0, Durable, Now), (1000, Transient, In(ms(1000))), (1100, Values, In(ms(8900)))]);
+        decides(&[(0, Transient, In(ms(1000))), (1000, Transient, Now), (1500, Values, In(ms(9500)))]);
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         let mut written = Vec::new();
         let mut second = |throttle: &mut StatusThrottle, second: u64, news| {
             let now = start + Duration::from_secs(second);
-            let due = throttle.due(news, now, &team(), &mut turns);
+            let due = throttle.due(change, now, &team(), &mut turns);
             if due == Now {
                 throttle.sent(true, now);
                 written.push(second);
@@ -321,7 +321,7 @@ mod tests {
         }
         assert!(throttle.has_busy_values(start + Duration::from_secs(1999)));
         // What stands is written at once, and they go along.
-        assert_eq!(second(&mut throttle, 2000, Lasting), Now);
+        assert_eq!(second(&mut throttle, 2000, Durable), Now);
         assert_eq!(second(&mut throttle, 2001, Values), In(ms(599_000)));
         // They rest for longer than a hundred seconds behind the last.
         assert_eq!(second(&mut throttle, 2600, Values), Now);
@@ -337,7 +337,7 @@ mod tests {
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         let mut at = |throttle: &mut StatusThrottle, second: u64, news| {
             let now = start + Duration::from_secs(second);
-            let due = throttle.due(news, now, &team(), &mut turns);
+            let due = throttle.due(change, now, &team(), &mut turns);
             let busy = throttle.has_busy_values(now);
             if due == Now {
                 throttle.sent(true, now);
@@ -350,16 +350,16 @@ mod tests {
         at(&mut throttle, 50, Values);
         assert_eq!(at(&mut throttle, 60, Values), (In(ms(590_000)), true));
         // Something else is to be told, and they go along with a time.
-        assert_eq!(at(&mut throttle, 70, Lasting), (Now, true));
-        assert_eq!(at(&mut throttle, 71, Rested), (In(ms(99_000)), true));
+        assert_eq!(at(&mut throttle, 70, Durable), (Now, true));
+        assert_eq!(at(&mut throttle, 71, ValuesStable), (In(ms(99_000)), true));
         assert_eq!(at(&mut throttle, 80, Values), (In(ms(590_000)), true), "another one, which goes back");
-        assert_eq!(at(&mut throttle, 90, Rested), (In(ms(80_000)), true));
-        assert_eq!(at(&mut throttle, 170, Rested), (Now, false));
+        assert_eq!(at(&mut throttle, 90, ValuesStable), (In(ms(80_000)), true));
+        assert_eq!(at(&mut throttle, 170, ValuesStable), (Now, false));
         assert_eq!(at(&mut throttle, 171, Nothing), (Never, false));
         // Where they were old for another reason they are not kept.
-        assert_eq!(at(&mut throttle, 200, Lasting), (Now, false));
-        assert_eq!(at(&mut throttle, 205, Rested), (In(ms(5000)), false));
-        assert_eq!(at(&mut throttle, 210, Rested), (Now, false));
+        assert_eq!(at(&mut throttle, 200, Durable), (Now, false));
+        assert_eq!(at(&mut throttle, 205, ValuesStable), (In(ms(5000)), false));
+        assert_eq!(at(&mut throttle, 210, ValuesStable), (Now, false));
     }
 
     #[test]
@@ -368,7 +368,7 @@ mod tests {
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         let mut send = |throttle: &mut StatusThrottle, second: u64, news, taken| {
             let now = start + Duration::from_secs(second);
-            assert_eq!(throttle.due(news, now, &team(), &mut turns), Now, "at {second} s");
+            assert_eq!(throttle.due(change, now, &team(), &mut turns), Now, "at {second} s");
             let busy = throttle.has_busy_values(now);
             throttle.sent(taken, now);
             busy
@@ -383,7 +383,7 @@ mod tests {
         assert!(!send(&mut throttle, 120, Values, true));
         assert!(throttle.has_busy_values(start + ms(220_000)));
         for second in [221, 230] {
-            assert!(!send(&mut throttle, second, Lasting, true), "they are as they were for more than 100 s");
+            assert!(!send(&mut throttle, second, Durable, true), "they are as they were for more than 100 s");
         }
     }
 
@@ -398,7 +398,7 @@ mod tests {
             assert_eq!(throttle.due(Values, start, &team(), &mut turns), due, "{nth}");
         }
         let last = &mut all[999];
-        assert_eq!(last.due(Lasting, start, &team(), &mut turns), Now);
+        assert_eq!(last.due(Durable, start, &team(), &mut turns), Now);
         last.sent(true, start);
         // Its turn is kept, and takes no second one from the others.
         assert_eq!(last.due(Values, start + ms(10_000), &team(), &mut turns), In(ms(89_900)));
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn the_time_that_one_waited_is_not_taken_off_anothers() {
-        for wait in [Passing, Followed] {
+        for wait in [Transient, Followed] {
             let (mut throttle, mut turns) = (StatusThrottle::default(), ValueTurns::default());
             let start = Instant::now();
             assert_ne!(throttle.due(wait, start, &team(), &mut turns), Now);
@@ -432,7 +432,7 @@ mod tests {
         let (mut throttle, mut turns, start) =
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         let mut due =
-            |throttle: &mut StatusThrottle, at| throttle.due(Lasting, start + ms(at), &team(), &mut turns);
+            |throttle: &mut StatusThrottle, at| throttle.due(Durable, start + ms(at), &team(), &mut turns);
         assert_eq!(due(&mut throttle, 0), Now);
         throttle.sent(true, start + ms(700));
         assert!(throttle.is_fresh(start + ms(1699)) && !throttle.is_fresh(start + ms(1700)));

@@ -68,7 +68,7 @@ use self::{
 use super::{
     Hub, RETRY_MOST, after_hub_error,
     confirmation::{Confirmation, confirm},
-    status_throttle::News,
+    status_throttle::StatusChange,
     write_refusal::clear_failed_writes,
 };
 use crate::{
@@ -239,11 +239,11 @@ async fn keep(
 /// Applies to the member what differs from the declaration, as far as the member can be seen.
 async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     let Scope { ctx, session, owner, desired, .. } = scope;
-    let token = ctx.token(session);
-    own_health::read_kinds(ctx, session, desired, &token).await;
+    let fence = ctx.fence(session);
+    own_health::read_kinds(ctx, session, desired, &fence).await;
     let live = scope.live();
     let written = current_inventory(ctx, &scope.wants);
-    let recovery = match recover_inventory(ctx, session, (owner, desired), &live, &token).await {
+    let recovery = match recover_inventory(ctx, session, (owner, desired), &live, &fence).await {
         Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
         recovery => recovery?,
     };
@@ -256,12 +256,12 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     if let Some(requeue) = hold(&scope, &mut plan, &inventory).await? {
         return Ok(requeue);
     }
-    let executor = ctx.executor(session, owner, desired, &token, claimed_now(ctx, session));
+    let executor = ctx.executor(session, owner, desired, &fence, claimed_now(ctx, session));
     if mutants::is(Mutant::ReadyBeforeApplied) {
         let status = Status { compared: true, ..Status::of(Delivery::Applied) };
         publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;
     }
-    let mut repair = ConcurrentRepair::new(&scope, &token, &plan.effects);
+    let mut repair = ConcurrentRepair::new(&scope, &fence, &plan.effects);
     let (execution, change) = match recovery {
         // What would be written would look complete.
         Recovery::Unknown(delivery) => {
@@ -273,10 +273,10 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
         }
     };
     // Of a kind that is new there the first object tells whether it matters.
-    own_health::read_kinds(ctx, session, desired, &token).await;
-    cause::ask(ctx, session, desired, &token).await;
+    own_health::read_kinds(ctx, session, desired, &fence).await;
+    cause::ask(ctx, session, desired, &fence).await;
     // Where its leave to call was taken back in the middle it has not looked.
-    if revisit && token.check().is_ok() {
+    if revisit && fence.check().is_ok() {
         ctx.hub.state.lock().change_target(ctx.key, |state| state.revisited = Some(Instant::now()));
     }
     finish(&scope, &executor, plan, (execution, change), repair).await
@@ -304,7 +304,7 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallE
     if matches!(held, Delivery::Waiting { .. }) {
         session.later_generations.wait(ctx.key, !delivered);
         // Mostly it is over in a moment, and what would be told need not be made.
-        if !ctx.hub.take_status_turn(&Key::Target(ctx.key.clone()), News::Passing) {
+        if !ctx.hub.take_status_turn(&Key::Target(ctx.key.clone()), StatusChange::Transient) {
             return Ok(Requeue::OnChange);
         }
     }

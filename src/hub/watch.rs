@@ -27,7 +27,7 @@ use crate::{
     config::{refusal::Refusal, tuning::Tuning},
     wire::{
         self, Glance, TOO_LARGE, Wire,
-        follow::{News, Object},
+        follow::{WatchEvent, Object},
     },
     workqueue::{ResourceKey, TargetKey},
 };
@@ -222,30 +222,30 @@ where
     let mut newest = 0;
     let restored = || sink.startup.stop.halt(Halt::Restored { kind: K::kind(&()).into_owned() });
     let is_anothers = |object: &K| sink.is_anothers(object);
-    let tell = |news: News<'_>| {
-        if !matches!(news, News::Listing | News::Failed(_)) {
+    let tell = |event: WatchEvent<'_>| {
+        if !matches!(event, WatchEvent::Init | WatchEvent::Error(_)) {
             sees = Instant::now();
         }
-        match news {
-            News::Listing => {
+        match event {
+            WatchEvent::Init => {
                 newest = catalog.newest(kind, within);
                 seen.clear();
                 lists = true;
             }
-            News::Listed(object) => seen.extend(fold_present::<K>(catalog, kind, object, is_anothers)),
-            News::Complete(version) if version < newest && !mutants::is(Mutant::AnswersUnheeded) => {
+            WatchEvent::InitApply(object) => seen.extend(fold_present::<K>(catalog, kind, object, is_anothers)),
+            WatchEvent::InitDone(version) if version < newest && !mutants::is(Mutant::AnswersUnheeded) => {
                 restored()
             }
-            News::Complete(version) => {
+            WatchEvent::InitDone(version) => {
                 catalog.end_list(kind, within, &seen, version);
                 seen.clear();
                 lists = false;
                 scope.done(sink);
             }
-            News::Applied(object) => drop(fold_present::<K>(catalog, kind, object, is_anothers)),
-            News::Deleted(object) => fold_gone::<K>(catalog, kind, object),
-            News::Reached(version) => catalog.advance_floor(kind, within, version),
-            News::Failed(error) => {
+            WatchEvent::Apply(object) => drop(fold_present::<K>(catalog, kind, object, is_anothers)),
+            WatchEvent::Delete(object) => fold_gone::<K>(catalog, kind, object),
+            WatchEvent::Bookmark(version) => catalog.advance_floor(kind, within, version),
+            WatchEvent::Error(error) => {
                 if mutants::is(Mutant::DeleteOnFailedList) && lists {
                     catalog.end_list(kind, within, &seen, u64::MAX);
                     scope.done(sink);
@@ -253,7 +253,7 @@ where
                 tracing::warn!(kind = %K::kind(&()), %error, "a watch of the hub's API failed; the hub starts it again");
                 scope.failed(&K::kind(&()), error, (sees, &mut refusal), sink);
             }
-            News::Restored => restored(),
+            WatchEvent::Restored => restored(),
         }
     };
     wire::follow::follow(&wire, page, sink.rng, tell).await;

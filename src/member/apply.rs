@@ -28,7 +28,7 @@ use self::{
     call::{Deletion, answer_of},
     facts::ObjectFacts,
 };
-use super::{call_guard::CallGuard, live::Live, records::Source, session::Session, token::Token};
+use super::{call_guard::CallGuard, live::Live, records::Source, session::Session, fence::Fence};
 use crate::{base::error::CallError, desired::Desired};
 
 /// How an effect ended.
@@ -62,7 +62,7 @@ pub enum Outcome {
         /// Its uid.
         uid: String,
         /// What those who applied it before keep of it, and what to do, in a sentence. `None`: nothing.
-        apart: Option<String>,
+        other_versions: Option<String>,
     },
     /// The object is, or from now on is taken to be, not in this target any more.
     Gone,
@@ -105,7 +105,7 @@ pub struct Executor<'a> {
     /// What is declared.
     pub desired: &'a Desired,
     /// Leave to do it.
-    pub token: &'a Token<'a>,
+    pub fence: &'a Fence<'a>,
     /// Whether the inventory, as it is written now, has an object with this uid.
     is_recorded: Box<Recorded<'a>>,
     /// Whether another VidraResource may declare an object, as it is known now.
@@ -123,13 +123,13 @@ impl<'a> Executor<'a> {
         session: &'a Session,
         owner: &'a Owner,
         desired: &'a Desired,
-        token: &'a Token<'a>,
+        fence: &'a Fence<'a>,
         is_recorded: impl Fn(&ObjectKey, &str) -> bool + Send + Sync + 'a,
         is_claimed: impl Fn(&ObjectKey) -> bool + Send + Sync + 'a,
     ) -> Self {
         let (missed, deleted) = (Mutex::default(), Mutex::default());
         let (is_recorded, is_claimed) = (Box::new(is_recorded), Box::new(is_claimed));
-        Self { session, owner, desired, token, is_recorded, is_claimed, missed, deleted }
+        Self { session, owner, desired, fence, is_recorded, is_claimed, missed, deleted }
     }
 
     /// Whether it was deleted to be made again since this was asked last.
@@ -157,7 +157,7 @@ impl<'a> Executor<'a> {
         if missed.is_empty() {
             return;
         }
-        let Err(error) = self.session.confirm(self.token).await else { return };
+        let Err(error) = self.session.confirm(self.fence).await else { return };
         for (effect, outcome) in done {
             if matches!(outcome, Outcome::Gone) && missed.contains(&effect.key) {
                 *outcome = Outcome::Failed(error.clone());
@@ -240,9 +240,9 @@ fn outcome(executor: &Executor<'_>, key: &ObjectKey, end: End<CallError>) -> Out
             let fields = refusal::some_paths(executor, key, &fields);
             Outcome::Recreated { uid: uid.to_string(), fields }
         }
-        End::Adopted { uid, apart } => {
+        End::Adopted { uid, other_versions } => {
             tracing::info!(object = %key, "the hub adopted an object");
-            Outcome::Adopted { uid: uid.to_string(), apart: refusal::apart(executor, key, &apart) }
+            Outcome::Adopted { uid: uid.to_string(), other_versions: refusal::other_versions(executor, key, &other_versions) }
         }
         End::Leaving => Outcome::Leaving,
         End::Present => Outcome::Present,

@@ -13,7 +13,7 @@ use vidra_core::{
     owner::is_controlled_by,
 };
 
-use super::{live::Live, metadata_list, session::Session, token::Token};
+use super::{live::Live, metadata_list, session::Session, fence::Fence};
 use crate::base::error::CallError;
 
 /// So many objects of a list are looked at.
@@ -26,34 +26,34 @@ const LOOKED_AT: u32 = 50;
 /// A call failed; also where the hub may not read Pods there.
 pub async fn cause(
     session: &Session,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
     (key, uid): (&ObjectKey, &str),
 ) -> Result<Option<String>, CallError> {
     let Some(between) = between(&key.group, &key.kind) else { return Ok(None) };
     let (resource, about) =
         (resource(&key.group, &key.kind), About { group: &key.group, kind: &key.kind, does: Does::Reads });
     let workload = Api::<Live>::namespaced_with(session.client.clone(), &key.namespace, &resource);
-    let live = session.call(token, "get", about, workload.get(&key.name)).await?;
+    let live = session.call(fence, "get", about, workload.get(&key.name)).await?;
     let Some(mut labels) = selector(&live.json).filter(|_| live.uid() == uid) else { return Ok(None) };
     let mut owner = uid.to_owned();
     if between == Between::ReplicaSets {
         let mut newest = None;
         let mut take = |set: &Value| newest = SetRevision::read(set).max(newest.take());
-        look(session, token, ("apps", "ReplicaSet"), (&key.namespace, &labels, &owner), &mut take).await?;
+        look(session, fence, ("apps", "ReplicaSet"), (&key.namespace, &labels, &owner), &mut take).await?;
         let Some(newest) = newest else { return Ok(None) };
         labels.push_str(&format!(",pod-template-hash={}", newest.hash));
         owner = newest.uid;
     }
     let mut plainest = None;
     let mut take = |pod: &Value| plainest = plainest.take().into_iter().chain(complaint(pod)).min();
-    look(session, token, ("", "Pod"), (&key.namespace, &labels, &owner), &mut take).await?;
+    look(session, fence, ("", "Pod"), (&key.namespace, &labels, &owner), &mut take).await?;
     Ok(plainest.map(|found| found.text))
 }
 
 /// Hands over the first objects that bear these labels and that `owner` controls. One at a time: a member may send large ones.
 async fn look(
     session: &Session,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
     (group, kind): (&str, &str),
     (namespace, labels, owner): (&str, &str, &str),
     take: &mut (dyn FnMut(&Value) + Send),
@@ -70,7 +70,7 @@ async fn look(
     };
     // Of a ReplicaSet its metadata tell all.
     let listed = (&resource(group, kind), kind != "Pod");
-    metadata_list::list_each(session, token, listed, (Some(namespace), labels), LOOKED_AT, &mut each).await?;
+    metadata_list::list_each(session, fence, listed, (Some(namespace), labels), LOOKED_AT, &mut each).await?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use vidra_core::{
     object::Gvk,
 };
 
-use super::{informers::Need, live::Live, session::Session, token::Token};
+use super::{informers::Need, live::Live, session::Session, fence::Fence};
 use crate::base::error::{CallError, Class};
 
 /// Reads what the CRDs of these kinds declare, and has their objects judged again that were judged without.
@@ -22,13 +22,13 @@ use crate::base::error::{CallError, Class};
 /// [`MemberFacts::gives_up`]: super::records::MemberFacts::gives_up
 pub async fn read_kinds(
     session: &Session,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
     needs: &BTreeMap<Gvk, Need>,
 ) -> Result<(), CallError> {
     let mut failure = None;
     for gvk in session.records.unread() {
         let Some(need) = needs.get(&gvk) else { continue };
-        match read_kind(session, token, &gvk, need).await {
+        match read_kind(session, fence, &gvk, need).await {
             Err(error) if error.class == Class::Withdrawn => return Err(error),
             Err(error) if !session.records.facts.gives_up(&gvk) => {
                 failure.get_or_insert(error);
@@ -39,7 +39,7 @@ pub async fn read_kinds(
     failure.map_or(Ok(()), Err)
 }
 
-async fn read_kind(session: &Session, token: &Token<'_>, gvk: &Gvk, need: &Need) -> Result<(), CallError> {
+async fn read_kind(session: &Session, fence: &Fence<'_>, gvk: &Gvk, need: &Need) -> Result<(), CallError> {
     let Session { records, informers, .. } = session;
     let declared = {
         let _turn = session.reads.lock().await;
@@ -47,7 +47,7 @@ async fn read_kind(session: &Session, token: &Token<'_>, gvk: &Gvk, need: &Need)
         match records.facts.declared(gvk) {
             Some(declared) => declared,
             None => {
-                let declared = read(session, token, gvk, &need.resource).await?;
+                let declared = read(session, fence, gvk, &need.resource).await?;
                 records.facts.set_declared(gvk.clone(), declared.clone());
                 declared
             }
@@ -63,7 +63,7 @@ async fn read_kind(session: &Session, token: &Token<'_>, gvk: &Gvk, need: &Need)
 
 async fn read(
     session: &Session,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
     gvk: &Gvk,
     resource: &ApiResource,
 ) -> Result<Arc<KindFacts>, CallError> {
@@ -78,7 +78,7 @@ async fn read(
     let about = About { group: &crds.group, kind, does: Does::Reads };
     let api: Api<Live> = Api::all_with(session.client.clone(), &crds);
     let name = format!("{}.{}", resource.plural, resource.group);
-    let declared = match session.call(token, "get", about, api.get(&name)).await {
+    let declared = match session.call(fence, "get", about, api.get(&name)).await {
         Ok(crd) => KindFacts::of_crd(&crd.json, &gvk.version),
         // Any other answer, as of a gateway or to credentials that do not count for a moment, says nothing of it.
         Err(error) if error.class != Class::Forbidden && !error.is_gone(&crds.group, &crds.plural, &name) => {

@@ -23,7 +23,7 @@ use vidra_core::{
 use super::{
     live::Live,
     session::{Session, is_proper_uid},
-    token::Token,
+    fence::Fence,
 };
 use crate::{
     base::error::CallError,
@@ -210,7 +210,7 @@ impl Listed {
 /// As any call, or it shows more than may be kept; nothing is known then.
 pub async fn list(
     session: &Session,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
     resource: &ApiResource,
     namespace: Option<&str>,
     labels: &str,
@@ -226,7 +226,7 @@ pub async fn list(
         kept <= KEPT_MOST
     };
     let page = session.limits().page;
-    match list_each(session, token, (resource, true), (namespace, labels), page, &mut take).await? {
+    match list_each(session, fence, (resource, true), (namespace, labels), page, &mut take).await? {
         true => Ok(all),
         false => Err(CallError::endless("it shows more than the hub keeps of one list")),
     }
@@ -239,7 +239,7 @@ pub async fn list(
 /// As any call.
 pub async fn list_each(
     session: &Session,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
     (resource, is_bare): (&ApiResource, bool),
     (namespace, labels): (Option<&str>, &str),
     page: u32,
@@ -260,7 +260,7 @@ pub async fn list_each(
     let mut goes_on = true;
     loop {
         let mut each = |text: &str, _: bool| goes_on = goes_on && take(text);
-        let more = session.page(token, pages.next(&mut each)).await?;
+        let more = session.page(fence, pages.next(&mut each)).await?;
         if !goes_on || !more {
             return Ok(goes_on);
         }

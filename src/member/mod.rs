@@ -21,4 +21,4 @@ mod reading;
 pub mod records;
 pub mod session;
 pub mod session_deps;
-pub mod token;
+pub mod fence;

@@ -15,7 +15,7 @@ use vidra_core::{
 use super::{
     metadata_list,
     session::{Readiness, Session},
-    token::Token,
+    fence::Fence,
 };
 use crate::base::error::{CallError, Class};
 
@@ -36,10 +36,10 @@ pub struct Found {
 pub async fn find_own(
     session: &Session,
     owner: &Owner,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
 ) -> Result<BTreeMap<ObjectKey, Found>, CallError> {
     // Its discovery would not show what it does not serve yet.
-    if session.readiness(token).await? == Readiness::NotReady && !mutants::is(Mutant::FoundWhileStarting) {
+    if session.readiness(fence).await? == Readiness::NotReady && !mutants::is(Mutant::FoundWhileStarting) {
         let message = "the member's API server is not ready".to_owned();
         return Err(CallError { class: Class::Server, message });
     }
@@ -51,7 +51,7 @@ pub async fn find_own(
     let selector = owner_selector(&owner.hub, &owner.hash);
     let mut all = BTreeMap::new();
     for (gvk, resource) in kinds.deliverable() {
-        for found in metadata_list::list(session, token, resource, None, &selector).await? {
+        for found in metadata_list::list(session, fence, resource, None, &selector).await? {
             if found.name.is_empty() {
                 tracing::warn!(kind = %gvk, "an object with the hub's labels has no name that it can read");
                 continue;
@@ -74,6 +74,6 @@ pub async fn find_own(
         }
     }
     // What is not there is forgotten: it must be the cluster that is meant that has said so.
-    session.confirm(token).await?;
+    session.confirm(fence).await?;
     Ok(all)
 }

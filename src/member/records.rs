@@ -49,7 +49,7 @@ use vidra_core::{
     uid::Uid,
 };
 
-use baseline::Base;
+use baseline::Baseline;
 use contents::{Asker, Contents, is_within};
 pub use ends::ListGuard;
 pub use evidence::Secrecy;
@@ -491,8 +491,8 @@ impl Records {
 
     /// Is our entry gone from this object's managedFields, as far as was seen?
     pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
-        let is_lost = |base: &Base| matches!(base, Base::Lost { .. });
-        self.inner.lock().record_is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.base)))
+        let is_lost = |baseline: &Baseline| matches!(baseline, Baseline::Lost { .. });
+        self.inner.lock().record_is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.baseline)))
     }
 
     /// The resourceVersion under which nobody held what is left to such, in the object with this uid.

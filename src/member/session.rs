@@ -40,7 +40,7 @@ use super::{
     namespaces::Namespaces,
     records::{LaterGenerations, Records, Secrecy},
     session_deps::SessionDeps,
-    token::Token,
+    fence::{Epoch, Fence},
 };
 use crate::{
     base::{
@@ -244,10 +244,10 @@ impl Session {
     }
 
     /// The time for which it is open and who answers is beyond doubt, by number; `None`: nothing may be written now.
-    pub fn epoch(&self) -> Option<(u64, u64)> {
+    pub fn epoch(&self) -> Option<Epoch> {
         let inner = self.inner.lock();
         let is_sure = matches!(inner.state, State::Open(_)) && !self.doubt.is_open();
-        is_sure.then(|| (inner.epoch, self.doubt.count()))
+        is_sure.then(|| Epoch { opened: inner.epoch, doubts: self.doubt.count() })
     }
 
     /// As [`Session::epoch`]; where it is only a doubt that is in the way, the target looks again when it is settled.
@@ -265,12 +265,12 @@ impl Session {
     ///
     /// # Errors
     /// No answer, or no leave to ask.
-    pub async fn readiness(&self, token: &Token<'_>) -> Result<Readiness, CallError> {
+    pub async fn readiness(&self, fence: &Fence<'_>) -> Result<Readiness, CallError> {
         let request = http::Request::get("/readyz").body(Vec::new());
         let request =
             request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
         let about = About { group: "", kind: "Namespace", does: Does::Reads };
-        match self.call(token, "ready", about, self.client.request_text(request)).await {
+        match self.call(fence, "ready", about, self.client.request_text(request)).await {
             Ok(_) => Ok(Readiness::Ready),
             Err(error) => match error.class {
                 Class::Forbidden | Class::NotServed => Ok(Readiness::Untold),
@@ -294,12 +294,12 @@ impl Session {
     ///
     /// # Errors
     /// No answer, no leave to ask, or another cluster answers.
-    pub async fn confirm(&self, token: &Token<'_>) -> Result<(), CallError> {
+    pub async fn confirm(&self, fence: &Fence<'_>) -> Result<(), CallError> {
         if mutants::is(Mutant::AbsenceUnconfirmed) {
             return Ok(());
         }
         let about = About { group: "", kind: "Namespace", does: Does::Reads };
-        let uid = proper_uid(self.call(token, "get", about, self.system_uid()).await?)?;
+        let uid = proper_uid(self.call(fence, "get", about, self.system_uid()).await?)?;
         if self.state().answering().is_some_and(|who| who.uid == uid) {
             return Ok(());
         }
@@ -368,7 +368,7 @@ impl Session {
     /// On the heap: it is large, and lies within all that leads to it.
     pub fn call<T>(
         &self,
-        token: &Token<'_>,
+        fence: &Fence<'_>,
         verb: &'static str,
         about: About<'_>,
         call: impl Future<Output = Result<T, kube::Error>>,
@@ -384,16 +384,16 @@ impl Session {
                 None => told.await,
             }
         };
-        self.counted(verb, self.call_within(), Box::pin(call), Some(token))
+        self.counted(verb, self.call_within(), Box::pin(call), Some(fence))
     }
 
     /// A page of a list, under the same rules; its own errors are told as they are.
     pub fn page<T>(
         &self,
-        token: &Token<'_>,
+        fence: &Fence<'_>,
         page: impl Future<Output = Result<T, CallError>>,
     ) -> impl Future<Output = Result<T, CallError>> {
-        self.counted("list", self.call_within(), Box::pin(page), Some(token))
+        self.counted("list", self.call_within(), Box::pin(page), Some(fence))
     }
 
     /// The settings that hold now.
@@ -421,7 +421,7 @@ impl Session {
         verb: &'static str,
         within: Duration,
         call: impl Future<Output = Result<T, CallError>>,
-        token: Option<&Token<'_>>,
+        fence: Option<&Fence<'_>>,
     ) -> Result<T, CallError> {
         // The hub ends a session itself: that says nothing of the member, and is no failure of what was asked.
         let closed = || match mutants::is(Mutant::CutIsNoAnswer) {
@@ -431,10 +431,10 @@ impl Session {
         // `Err`: nothing was sent.
         let answered = async {
             // What is not wanted any more takes nobody's turn.
-            token.map_or(Ok(()), Token::check)?;
+            fence.map_or(Ok(()), Fence::check)?;
             let _permit = self.permit().await?;
             // Much may have changed while others had theirs.
-            token.map_or(Ok(()), Token::check)?;
+            fence.map_or(Ok(()), Fence::check)?;
             Ok(tokio::time::timeout(within, call).await.unwrap_or_else(|_| Err(CallError::deadline(within))))
         };
         let answer = match self.stop.run_until_cancelled(answered).await {

@@ -34,24 +34,24 @@ pub const WATCH_LEAST: Duration = Duration::from_secs(5);
 /// 1,000,000,000, mostly). No store writes so fast, and one whose versions are microseconds comes to half of it.
 const GROWS_MOST: u64 = 2_000_000;
 
-/// What a follower is told.
-pub enum News<'a> {
+/// What a follower is told, in the words of kube-rs' watcher.
+pub enum WatchEvent<'a> {
     /// A list begins.
-    Listing,
+    Init,
     /// An object of the list.
-    Listed(Object<'a>),
+    InitApply(Object<'a>),
     /// The list is complete: what it did not show was gone in this resourceVersion.
-    Complete(u64),
+    InitDone(u64),
     /// An object was made or changed.
-    Applied(Object<'a>),
+    Apply(Object<'a>),
     /// An object is gone, or out of sight.
-    Deleted(Object<'a>),
+    Delete(Object<'a>),
     /// The watch has told everything up to this resourceVersion.
-    Reached(u64),
+    Bookmark(u64),
     /// A list or a watch failed; it is tried again.
-    Failed(&'a CallError),
+    Error(&'a CallError),
     /// The server's own versions have gone back, or were raised: it was restored, and nothing that was told before counts.
-    /// It is the last news.
+    /// It is the last event.
     Restored,
 }
 
@@ -65,7 +65,7 @@ pub struct Object<'a> {
 }
 
 /// Follows until it is dropped; `most` objects in a page of a list.
-pub async fn follow(wire: &Wire, most: u32, rng: &dyn Rng, mut tell: impl FnMut(News<'_>) + Send) {
+pub async fn follow(wire: &Wire, most: u32, rng: &dyn Rng, mut tell: impl FnMut(WatchEvent<'_>) + Send) {
     let mut course = Course {
         size: most,
         most,
@@ -82,7 +82,7 @@ pub async fn follow(wire: &Wire, most: u32, rng: &dyn Rng, mut tell: impl FnMut(
             },
             Err(error) => error,
         };
-        tell(News::Failed(&ended));
+        tell(WatchEvent::Error(&ended));
         course.pauses.pause(rng).await;
     }
 }
@@ -105,11 +105,11 @@ impl Course {
     async fn list(
         &mut self,
         wire: &Wire,
-        tell: &mut (impl FnMut(News<'_>) + Send),
+        tell: &mut (impl FnMut(WatchEvent<'_>) + Send),
     ) -> Result<String, CallError> {
-        tell(News::Listing);
+        tell(WatchEvent::Init);
         let mut pages = Pages::new(wire, &mut self.size, self.most, None);
-        let mut take = |text: &str, is_cut| tell(News::Listed(Object { text, is_cut }));
+        let mut take = |text: &str, is_cut| tell(WatchEvent::InitApply(Object { text, is_cut }));
         while pages.next(&mut take).await? {}
         let version = pages.version();
         let number = version.parse().unwrap_or(0);
@@ -118,13 +118,13 @@ impl Course {
             return Err(CallError { class: Class::Server, message });
         }
         if self.was_restored(number) && !mutants::is(Mutant::RestoreUnnoticed) {
-            tell(News::Restored);
+            tell(WatchEvent::Restored);
             return std::future::pending().await;
         }
         self.highest = number;
         self.note_named(number);
         self.pauses.reset();
-        tell(News::Complete(number));
+        tell(WatchEvent::InitDone(number));
         Ok(version)
     }
 
@@ -144,7 +144,7 @@ impl Course {
         wire: &Wire,
         mut version: String,
         rng: &dyn Rng,
-        tell: &mut (impl FnMut(News<'_>) + Send),
+        tell: &mut (impl FnMut(WatchEvent<'_>) + Send),
     ) -> Option<CallError> {
         loop {
             let began = Instant::now();
@@ -164,7 +164,7 @@ impl Course {
                     }
                     class => {
                         let relists = matches!(class, Class::Expired | Class::Oversized);
-                        tell(News::Failed(&error));
+                        tell(WatchEvent::Error(&error));
                         self.pauses.pause(rng).await;
                         if relists {
                             return None;
@@ -184,7 +184,7 @@ impl Course {
         &mut self,
         wire: &Wire,
         rng: &dyn Rng,
-        tell: &mut (impl FnMut(News<'_>) + Send),
+        tell: &mut (impl FnMut(WatchEvent<'_>) + Send),
     ) -> Result<(), CallError> {
         if mutants::is(Mutant::ReachUnasked) {
             return Ok(());
@@ -197,7 +197,7 @@ impl Course {
                         Class::Transport | Class::Server | Class::Gateway | Class::Throttled(_)
                     ) =>
                 {
-                    tell(News::Failed(&error));
+                    tell(WatchEvent::Error(&error));
                     self.pauses.pause(rng).await;
                 }
                 Ok(number) if self.was_restored(number) => {
@@ -215,7 +215,7 @@ impl Course {
         wire: &Wire,
         mut lines: Lines,
         version: &mut String,
-        tell: &mut (impl FnMut(News<'_>) + Send),
+        tell: &mut (impl FnMut(WatchEvent<'_>) + Send),
     ) -> Ended {
         let began = Instant::now();
         let end = began + WATCH_MOST;
@@ -236,22 +236,22 @@ impl Course {
             };
             (heard, silent_at) = (true, Instant::now() + WATCH_SILENT);
             let of = |text| Object { text, is_cut: false };
-            let news = match wire.line(&text) {
-                Ok(Line::Applied(object)) => News::Applied(of(object)),
-                Ok(Line::Deleted(object)) => News::Deleted(of(object)),
+            let event = match wire.line(&text) {
+                Ok(Line::Applied(object)) => WatchEvent::Apply(of(object)),
+                Ok(Line::Deleted(object)) => WatchEvent::Delete(of(object)),
                 Ok(Line::Bookmark(reached)) => {
-                    tell(News::Reached(self.reach(reached, version)));
+                    tell(WatchEvent::Bookmark(self.reach(reached, version)));
                     continue;
                 }
                 Ok(Line::Error(error)) => return Ended::Broken(error),
                 // What it said is lost.
                 Err(error) => return Ended::Broken(CallError { class: Class::Expired, ..error }),
             };
-            let (News::Applied(object) | News::Deleted(object)) = &news else { continue };
+            let (WatchEvent::Apply(object) | WatchEvent::Delete(object)) = &event else { continue };
             let glance = Glance::read(object.text).unwrap_or_default();
             let reached = self.reach(glance.resource_version.unwrap_or_default(), version);
-            tell(news);
-            tell(News::Reached(reached));
+            tell(event);
+            tell(WatchEvent::Bookmark(reached));
             self.pauses.reset();
         }
     }
@@ -371,7 +371,7 @@ mod tests {
         let is_silent = answers.iter().any(|does| matches!(does, Does::Silent(_)));
         let mut restored = false;
         let rng = SeededRng::new(1);
-        let follows = follow(&wire, 500, &rng, |news| restored |= matches!(news, News::Restored));
+        let follows = follow(&wire, 500, &rng, |event| restored |= matches!(event, WatchEvent::Restored));
         let _ = tokio::time::timeout(Duration::from_secs(if is_silent { 120 } else { 60 }), follows).await;
         let asked = *asked.lock();
         (restored, asked)

@@ -47,7 +47,7 @@ pub enum Mutant {
     /// A hub that is behind writes before it has looked at all that it has on a member.
     WritesBeforeLooks,
     /// The leave to call a member counts for ever.
-    TokenForEver,
+    FenceForEver,
     /// What is late counts as what is new.
     NoFloors,
     /// Whatever a cluster calls itself is its identity.
@@ -475,7 +475,7 @@ impl Mutant {
         Mutant::UntracedDeleted,
         Mutant::TwinsAdmitted,
         Mutant::WritesBeforeLooks,
-        Mutant::TokenForEver,
+        Mutant::FenceForEver,
         Mutant::NoFloors,
         Mutant::AnyUid,
         Mutant::RedactsNothing,

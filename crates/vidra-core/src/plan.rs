@@ -92,7 +92,7 @@ pub enum Drift {
     /// Equal.
     None,
     /// Equal, but some of them only another VidraResource holds now: they would go with that one.
-    Apart,
+    HeldByOther,
     /// They differ.
     Differs,
     /// Not known without asking: a declared leaf is no longer ours, or nothing was seen since a start.
@@ -467,7 +467,7 @@ fn decide(row: &Row<'_>, input: &PlanInput<'_>) -> Decision {
         Drift::None => Decision::Nothing,
         Drift::Differs => Decision::Act(Action::Apply { uid, why: Why::Drifted, force }),
         // The other one may have changed meanwhile; a dry run tells what is to be owned again.
-        Drift::Apart | Drift::Unsure => Decision::Act(Action::Verify { uid, force }),
+        Drift::HeldByOther | Drift::Unsure => Decision::Act(Action::Verify { uid, force }),
     }
 }
 

@@ -49,13 +49,13 @@ impl Counts {
 /// How counts come to rest.
 #[derive(Default)]
 pub(in crate::controllers) struct Settling {
-    news: Option<News>,
+    pending: Option<Pending>,
     /// When they were written last, by this process.
     written: Option<Instant>,
 }
 
 /// Counts that are not written yet.
-struct News {
+struct Pending {
     counts: Counts,
     /// Since when they are so.
     since: Instant,
@@ -75,15 +75,15 @@ enum Due {
 impl Settling {
     fn due(&mut self, written: &Counts, counts: Counts, now: Instant) -> Due {
         if *written == counts {
-            self.news = None;
+            self.pending = None;
             return Due::Never;
         }
-        let first = self.news.as_ref().map_or(now, |news| news.first);
-        let since = match &self.news {
-            Some(news) if news.counts == counts => news.since,
+        let first = self.pending.as_ref().map_or(now, |pending| pending.first);
+        let since = match &self.pending {
+            Some(pending) if pending.counts == counts => pending.since,
             _ => now,
         };
-        self.news = Some(News { counts, since, first });
+        self.pending = Some(Pending { counts, since, first });
         let settled = (since + COUNTS_SETTLE).min(first + BETWEEN_COUNTS);
         let at = self.written.map_or(settled, |last| settled.max(last + BETWEEN_COUNTS));
         match at.checked_duration_since(now) {
@@ -93,7 +93,7 @@ impl Settling {
     }
 
     fn done(&mut self, now: Instant) {
-        *self = Self { news: None, written: Some(now) };
+        *self = Self { pending: None, written: Some(now) };
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{Hub, confirmation, status_fallback, status_throttle::News},
+    controllers::{Hub, confirmation, status_fallback, status_throttle::StatusChange},
     hub::inventory,
     workqueue::TargetKey,
 };
@@ -76,7 +76,7 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     if left.iter().all(is_noted) {
         return Ok(true);
     }
-    if !ctx.hub.take_status_turn(&key, News::Lasting) {
+    if !ctx.hub.take_status_turn(&key, StatusChange::Durable) {
         return Ok(false);
     }
     let message = message(ctx, &left);

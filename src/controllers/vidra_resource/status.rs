@@ -28,7 +28,7 @@ use crate::{
     base::error::CallError,
     controllers::{
         RETRY_MOST, after_hub_error, log_ready, status_fallback,
-        status_throttle::News,
+        status_throttle::StatusChange,
         write_refusal::{advised, is_refusal},
     },
     workqueue::Verdict,
@@ -117,9 +117,9 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
         })
     };
     let news = match told.as_ref() == Some(&status) {
-        true => News::Nothing,
-        false if is_passing() => News::Passing,
-        false => News::Lasting,
+        true => StatusChange::Nothing,
+        false if is_passing() => StatusChange::Transient,
+        false => StatusChange::Durable,
     };
     if ctx.hub.take_status_turn(&queue_key, news) {
         log_ready(Some(&before.conditions), &status.conditions);

@@ -13,7 +13,7 @@ use vidra_core::{
 use super::context::Context;
 use crate::{
     desired::Desired,
-    member::{cause::cause, session::Session, token::Token},
+    member::{cause::cause, session::Session, fence::Fence},
     workqueue::Key,
 };
 
@@ -38,7 +38,7 @@ pub(in crate::controllers) struct Cause {
 pub(in crate::controllers) type Causes = BTreeMap<ObjectKey, Cause>;
 
 /// Asks about those that have failed, and forgets what the Pods of the others said.
-pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired, token: &Token<'_>) {
+pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired, fence: &Fence<'_>) {
     let failed = failed(ctx, session, desired);
     let mut causes = known(ctx);
     if failed.is_empty() && causes.is_empty() {
@@ -63,7 +63,7 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
     let look_after = |pause| ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), pause);
     for (_, key, uid) in due.into_iter().take(most) {
         asked += 1;
-        let text = match timeout_at(deadline, cause(session, token, (key, &uid.to_string()))).await {
+        let text = match timeout_at(deadline, cause(session, fence, (key, &uid.to_string()))).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 tracing::debug!(%key, %error, "why it has failed cannot be asked");

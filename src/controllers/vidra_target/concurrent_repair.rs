@@ -19,7 +19,7 @@ use super::{
     observe::{Scope, observe},
     plan::{TargetPlan, plan},
 };
-use crate::{member::token::Token, workqueue::Key};
+use crate::{member::fence::Fence, workqueue::Key};
 
 /// So long after an observation that led to a repair comes the next: more is likely to come.
 const GATHER: Duration = Duration::from_millis(5);
@@ -31,7 +31,7 @@ const MOST: Duration = Duration::from_secs(1);
 /// Repairs of a reconcile, which observes again as long as it has some.
 pub(super) struct ConcurrentRepair<'a> {
     scope: &'a Scope<'a>,
-    token: &'a Token<'a>,
+    fence: &'a Fence<'a>,
     key: Key,
     /// What the newest observation has seen of what arrived.
     known: u32,
@@ -60,12 +60,12 @@ type Turn = (i32, Stage);
 
 impl<'a> ConcurrentRepair<'a> {
     /// Of a reconcile whose first observation led to this plan.
-    pub(super) fn new(scope: &'a Scope<'a>, token: &'a Token<'a>, plan: &Plan) -> Self {
+    pub(super) fn new(scope: &'a Scope<'a>, fence: &'a Fence<'a>, plan: &Plan) -> Self {
         let (key, now) = (Key::Target(scope.ctx.key.clone()), Instant::now());
         let taken = plan.stages.iter().flatten().map(|effect| effect.key.clone()).collect();
         let (causes, suspects) = (DriftCauses::default(), Suspects::default());
         let next = now + if plan.stages.is_empty() { BREATH } else { GATHER };
-        Self { scope, token, key, known: 0, next, until: now + MOST, taken, turn: None, causes, suspects }
+        Self { scope, fence, key, known: 0, next, until: now + MOST, taken, turn: None, causes, suspects }
     }
 
     /// A stage begins. Is it one in which drift is repaired, and nothing else is done? What a delivery does comes back as
@@ -96,7 +96,7 @@ impl<'a> ConcurrentRepair<'a> {
         // Taken before the observation: what arrives during it may be missed by it.
         self.known = self.scope.ctx.hub.queue.arrivals(&self.key);
         self.next = Instant::now() + BREATH;
-        if self.token.check().is_err() || !(under_way.writes || Instant::now() < self.until) {
+        if self.fence.check().is_err() || !(under_way.writes || Instant::now() < self.until) {
             return Vec::new();
         }
         let observation = observe(self.scope, self.scope.live(), inventory).await;

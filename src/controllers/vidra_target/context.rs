@@ -28,7 +28,7 @@ use crate::{
     },
     desired::Desired,
     hub::inventory,
-    member::{apply::Executor, session::Session, token::Token},
+    member::{apply::Executor, session::Session, fence::Fence},
     workqueue::{TargetKey, Verdict},
 };
 
@@ -50,7 +50,7 @@ pub(super) fn is_at_rest(member: &MemberCluster) -> bool {
 
 impl Context<'_> {
     /// Leave to work on the member for as long as what this reconcile goes by stands.
-    pub(super) fn token<'s>(&'s self, session: &'s Session) -> Token<'s> {
+    pub(super) fn fence<'s>(&'s self, session: &'s Session) -> Fence<'s> {
         let began = self.restraints();
         let stands = move || {
             let Self { hub, key, target } = self;
@@ -74,7 +74,7 @@ impl Context<'_> {
                 _ => Err(Withdrawn::Unwanted),
             }
         };
-        Token::new(|| session.epoch(), stands)
+        Fence::new(|| session.epoch(), stands)
     }
 
     /// Performs effects for this target, and knows what is written of its inventory. `is_claimed`: whether another
@@ -84,13 +84,13 @@ impl Context<'_> {
         session: &'s Session,
         owner: &'s Owner,
         desired: &'s Desired,
-        token: &'s Token<'s>,
+        fence: &'s Fence<'s>,
         is_claimed: impl Fn(&ObjectKey) -> bool + Send + Sync + 's,
     ) -> Executor<'s> {
         let is_recorded = move |object: &ObjectKey, uid: &str| {
             inventory::has_uid(&self.hub.catalog.inventory(self.key), object, uid)
         };
-        Executor::new(session, owner, desired, token, is_recorded, is_claimed)
+        Executor::new(session, owner, desired, fence, is_recorded, is_claimed)
     }
 
     /// The owner label's hash of a target of this hub.

@@ -145,9 +145,9 @@ fn report_outcome(
         }
         // No watch tells when one without our label is gone.
         Outcome::InTheWay => execution.put_off(wait_for_end(key), Requeue::Retry(Retry::Soon)),
-        Outcome::Adopted { apart, .. } => {
+        Outcome::Adopted { other_versions, .. } => {
             gather(ctx, events::ADOPTED, key, &[]);
-            if let Some(message) = apart {
+            if let Some(message) = other_versions {
                 gather_failure(ctx, Reason::AdoptedInPart, key, &message);
             }
         }

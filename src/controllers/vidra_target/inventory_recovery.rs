@@ -21,7 +21,7 @@ use crate::{
     member::{
         own_objects::{self, Found},
         session::Session,
-        token::Token,
+        fence::Fence,
     },
     workqueue::TargetKey,
 };
@@ -57,7 +57,7 @@ pub(super) async fn recover_inventory(
     session: &Session,
     (owner, desired): (&Owner, &Desired),
     live: &BTreeMap<ObjectKey, plan::Live>,
-    token: &Token<'_>,
+    fence: &Fence<'_>,
 ) -> Result<Recovery, CallError> {
     let ours = live.values().any(|live| live.proof && !live.controlled);
     let chunks = ctx.hub.catalog.inventory(ctx.key);
@@ -68,7 +68,7 @@ pub(super) async fn recover_inventory(
     if !lost {
         return Ok(Recovery::NotLost);
     }
-    match own_objects::find_own(session, owner, token).await {
+    match own_objects::find_own(session, owner, fence).await {
         Ok(mut found) => {
             // What later declarations alone have is dropped by none that this hub has: it is not to be pruned.
             let known = known_generation(ctx);

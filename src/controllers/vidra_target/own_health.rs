@@ -11,7 +11,7 @@ use super::{context::Context, visibility::needs};
 use crate::{
     controllers::own_rules::{delivered, own_health},
     desired::Desired,
-    member::{kind_facts, session::Session, token::Token},
+    member::{kind_facts, session::Session, fence::Fence},
     workqueue::Key,
 };
 
@@ -67,7 +67,7 @@ pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Own
 
 /// Has the CRDs read on which verdicts about declared objects depend. Where that fails, what was known stands until the next
 /// reconcile.
-pub(super) async fn read_kinds(ctx: &Context<'_>, session: &Session, desired: &Desired, token: &Token<'_>) {
+pub(super) async fn read_kinds(ctx: &Context<'_>, session: &Session, desired: &Desired, fence: &Fence<'_>) {
     let unread = session.records.unread();
     if unread.is_empty() {
         return;
@@ -77,7 +77,7 @@ pub(super) async fn read_kinds(ctx: &Context<'_>, session: &Session, desired: &D
     if needs.is_empty() {
         return;
     }
-    if let Err(error) = kind_facts::read_kinds(session, token, &needs).await {
+    if let Err(error) = kind_facts::read_kinds(session, fence, &needs).await {
         tracing::info!(key = %ctx.key, %error, "what CRDs declare is not known yet");
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
     }

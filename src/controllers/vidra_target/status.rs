@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     base::error::CallError,
-    controllers::{log_ready, status_fallback, status_throttle::News},
+    controllers::{log_ready, status_fallback, status_throttle::StatusChange},
     desired::Desired,
     hub::events::{self, One, Saying, Severity},
     member::{records::WITHHELD, session::Session},
@@ -110,16 +110,16 @@ pub(super) async fn publish(
     let tells = ctx.target.spec.health_rules.is_some() || !status.unready.is_empty();
     let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
-    let news = news(told.as_ref(), &status, rules_are_news, || is_followed(ctx));
-    let is_due = ctx.hub.take_status_turn(&queue_key, news);
-    let waits = !is_due && !matches!(news, News::Nothing | News::Values | News::Rested);
+    let change = change(told.as_ref(), &status, rules_are_news, || is_followed(ctx));
+    let is_due = ctx.hub.take_status_turn(&queue_key, change);
+    let waits = !is_due && !matches!(change, StatusChange::Nothing | StatusChange::Values | StatusChange::ValuesStable);
     ctx.hub.state.lock().change_target(ctx.key, |state| {
         state.note_found();
         state.status_waits = waits;
     });
     // Until it is written, further changes of the values do not requeue the target; nor do they where no event is followed.
     // Values that seem to rest do: it is to be told that they rest.
-    if !matches!(news, News::Nothing | News::Rested) && !is_due || !ctx.follows_events() {
+    if !matches!(change, StatusChange::Nothing | StatusChange::ValuesStable) && !is_due || !ctx.follows_events() {
         feedback::hold(ctx, session);
     }
     if is_due {
@@ -164,14 +164,14 @@ fn is_repaired_first(ctx: &Context<'_>, before: &VidraTargetStatus) -> bool {
 }
 
 /// What there is to tell, beside what was `told`. `follows`: another reconcile comes at once.
-fn news(
+fn change(
     told: Option<&VidraTargetStatus>,
     now: &VidraTargetStatus,
     rules_are_news: bool,
     follows: impl FnOnce() -> bool,
-) -> News {
+) -> StatusChange {
     if told == Some(now) && !rules_are_news {
-        return News::Nothing;
+        return StatusChange::Nothing;
     }
     let none = VidraTargetStatus::default();
     let before = told.unwrap_or(&none);
@@ -180,10 +180,10 @@ fn news(
     // A delivery's end waits for nobody.
     let is_end = (before.state, &before.revision) != (now.state, &now.revision);
     match tells_the_same(Some(before), Some(now)) || tells_other_words(before, now) {
-        true if !rules_are_news && is_as_told => News::Rested,
-        true if !rules_are_news => News::Values,
-        _ if !is_end && follows() => News::Followed,
-        _ => News::Lasting,
+        true if !rules_are_news && is_as_told => StatusChange::ValuesStable,
+        true if !rules_are_news => StatusChange::Values,
+        _ if !is_end && follows() => StatusChange::Followed,
+        _ => StatusChange::Durable,
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         Arc::default(),
     );
     disclaim(ctx);
-    let token = ctx.token(session);
+    let fence = ctx.fence(session);
     let mut inventory = inventory::joined(&chunks);
     let lost = match chunks.is_empty() {
         // The inventory is written before the first object.
@@ -53,7 +53,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         false => inventory::is_lost(&chunks),
     };
     if lost {
-        match own_objects::find_own(session, &owner, &token).await {
+        match own_objects::find_own(session, &owner, &fence).await {
             Ok(found) => inventory = with_found(inventory, &found),
             Err(error) if error.class == Class::Withdrawn => return Ok(Requeue::AtOnce),
             Err(error) => {
@@ -71,7 +71,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         publish_unseen(ctx, held).await?;
         return Ok(Requeue::Retry(Retry::Soon));
     }
-    let executor = ctx.executor(session, &owner, &desired, &token, claimed_now(ctx, session));
+    let executor = ctx.executor(session, &owner, &desired, &fence, claimed_now(ctx, session));
     let held = inventory::joined(&chunks);
     let (execution, mut change) = execute(ctx, &executor, &plan, held, inventory, None).await?;
     if execution.withdrawn {

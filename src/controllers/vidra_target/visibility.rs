@@ -139,7 +139,7 @@ pub(super) async fn require_informers(
     // What was seen may be another cluster's than the one that answers now.
     if has_seen
         && session.is_blind()
-        && let Err(error) = session.confirm(&ctx.token(session)).await
+        && let Err(error) = session.confirm(&ctx.fence(session)).await
     {
         return Err(after_unconfirmed(ctx, session, &error));
     }

@@ -22,7 +22,7 @@ use crate::{
     },
     wire::{
         self, Wire,
-        follow::{News, Object},
+        follow::{WatchEvent, Object},
     },
 };
 
@@ -85,25 +85,25 @@ async fn follow_kind<K: Resource<DynamicType = ()>>(
         Some(name)
     };
     let mut listed = BTreeSet::new();
-    let tell = |news: News<'_>| match news {
-        News::Listing => {
+    let tell = |event: WatchEvent<'_>| match event {
+        WatchEvent::Init => {
             index.listing(scope);
             listed.clear();
         }
-        News::Listed(object) => listed.extend(noticed(object, true)),
-        News::Complete(_) => {
+        WatchEvent::InitApply(object) => listed.extend(noticed(object, true)),
+        WatchEvent::InitDone(_) => {
             index.end_list(scope, &listed);
             listed.clear();
         }
-        News::Applied(object) => drop(noticed(object, true)),
-        News::Deleted(object) => drop(noticed(object, false)),
-        News::Failed(error) => {
+        WatchEvent::Apply(object) => drop(noticed(object, true)),
+        WatchEvent::Delete(object) => drop(noticed(object, false)),
+        WatchEvent::Error(error) => {
             let (kind, namespace) = (scope.kind, &scope.namespace);
             tracing::warn!(%kind, %namespace, %error, "a watch of manifests' sources failed; the hub starts it again");
         }
-        News::Reached(_) => {}
+        WatchEvent::Bookmark(_) => {}
         // The hub's own kinds may be as they were.
-        News::Restored => stop.halt(Halt::Restored { kind: scope.kind.to_string() }),
+        WatchEvent::Restored => stop.halt(Halt::Restored { kind: scope.kind.to_string() }),
     };
     wire::follow::follow(&wire, page, rng, tell).await;
 }

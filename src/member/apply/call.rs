@@ -103,7 +103,7 @@ pub(super) async fn patch(
     patch: &Patch<&Value>,
 ) -> Result<Live, CallError> {
     let call = api.patch(&key.name, params, patch);
-    executor.session.call(executor.token, verb, changing(executor, key), call).await
+    executor.session.call(executor.fence, verb, changing(executor, key), call).await
 }
 
 pub(super) async fn read(
@@ -120,7 +120,7 @@ pub(super) async fn get(
     key: &ObjectKey,
 ) -> Result<Option<Live>, CallError> {
     let about = reading(&key.group, &key.kind);
-    match executor.session.call(executor.token, "get", about, api.get(&key.name)).await {
+    match executor.session.call(executor.fence, "get", about, api.get(&key.name)).await {
         Ok(live) => Ok(Some(live)),
         Err(error) if is_gone(executor, &error, key) => Ok(None),
         Err(error) => Err(error),
@@ -158,7 +158,7 @@ pub(super) async fn delete_exactly(
         ..DeleteParams::default()
     };
     let call = api.delete(&key.name, &params);
-    match executor.session.call(executor.token, "delete", changing(executor, key), call).await {
+    match executor.session.call(executor.fence, "delete", changing(executor, key), call).await {
         Ok(answer) if answer.as_ref().left().is_some_and(Live::is_terminating) => Ok(Deletion::Going),
         Ok(answer) if answer.as_ref().right().is_some_and(|status| !status.is_success()) => {
             let message =

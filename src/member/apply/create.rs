@@ -63,7 +63,7 @@ async fn create_namespace(executor: &Executor<'_>, name: &str, sent: Instant) ->
     let create = async {
         let parameters = PostParams::default();
         let call = api.create(&parameters, &namespace);
-        match executor.session.call(executor.token, "create", about, call).await {
+        match executor.session.call(executor.fence, "create", about, call).await {
             Ok(_) => Ok(true),
             Err(error) if error.class == Class::Conflict => Ok(false),
             Err(error) if error.class == Class::Forbidden => Err(missing(format!(

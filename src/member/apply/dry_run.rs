@@ -84,7 +84,7 @@ pub(super) async fn could_be_created(
         }
     };
     let about = call::changing(executor, &declared.key);
-    executor.session.call(executor.token, "verify", about, asked).await
+    executor.session.call(executor.fence, "verify", about, asked).await
 }
 
 /// The server's own word that nothing but the live object is in the way. A webhook may answer 409 as well, and would refuse

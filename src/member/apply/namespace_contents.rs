@@ -85,7 +85,7 @@ pub(super) async fn contents(executor: &Executor<'_>, live: &Live) -> Result<Con
 
 /// A server that has just started does not serve yet what may lie there: what that means, if it is not ready.
 async fn unready(executor: &Executor<'_>) -> Result<Option<Contents>, CallError> {
-    Ok(match executor.session.readiness(executor.token).await? {
+    Ok(match executor.session.readiness(executor.fence).await? {
         Readiness::Ready => None,
         Readiness::Untold => Some(Contents::Foreign(
             "the member does not tell at /readyz whether it serves all that it will".to_owned(),
@@ -132,7 +132,7 @@ async fn is_there(
     let request = Request::new(Live::url_path(resource, within)).get(&item.name, &GetParams::default());
     let request = request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
     let asked = executor.session.client.request_text(request);
-    match executor.session.call(executor.token, "get", reading(&gvk.group, &gvk.kind), asked).await {
+    match executor.session.call(executor.fence, "get", reading(&gvk.group, &gvk.kind), asked).await {
         Ok(text) => Ok(!Listed::read(&text).is_terminating()),
         Err(error) if error.is_gone(&resource.group, &resource.plural, &item.name) => Ok(false),
         Err(error) if error.is_transient() => Err(error),
@@ -146,7 +146,7 @@ async fn list(
     resource: &ApiResource,
     namespace: Option<&str>,
 ) -> Result<Result<Vec<Listed>, String>, CallError> {
-    match metadata_list::list(executor.session, executor.token, resource, namespace, "").await {
+    match metadata_list::list(executor.session, executor.fence, resource, namespace, "").await {
         Ok(all) => Ok(Ok(all)),
         Err(error) if error.is_transient() => Err(error),
         Err(error) => Ok(Err(format!("{} cannot be listed: {error}", resource.kind))),

@@ -8,7 +8,7 @@ use vidra_api::{
 };
 use vidra_core::{
     apply::{Disagreement, Obstacle, Refusal, Retry},
-    fields::Apart,
+    fields::OtherVersion,
     first_of::first_of,
     object::ObjectKey,
     status::Reason,
@@ -130,8 +130,8 @@ fn stays(obstacle: Obstacle) -> String {
 }
 
 /// What earlier appliers keep of an object that was adopted, and what to do, in a sentence.
-pub(super) fn apart(executor: &Executor<'_>, key: &ObjectKey, apart: &[Apart]) -> Option<String> {
-    let keeps = |one: &Apart| {
+pub(super) fn other_versions(executor: &Executor<'_>, key: &ObjectKey, other_versions: &[OtherVersion]) -> Option<String> {
+    let keeps = |one: &OtherVersion| {
         let manager = unseen::shown(&one.manager, MANAGER_MAX);
         let api_version = unseen::shown(&one.api_version, API_VERSION_MAX);
         let fields = match one.paths.is_empty() {
@@ -140,7 +140,7 @@ pub(super) fn apart(executor: &Executor<'_>, key: &ObjectKey, apart: &[Apart]) -
         };
         format!("{manager:?} keeps {fields} in {api_version}")
     };
-    let named: Vec<String> = apart.iter().map(keeps).collect();
+    let named: Vec<String> = other_versions.iter().map(keeps).collect();
     (!named.is_empty()).then(|| {
         format!(
             "{key} was taken over, but {}, and not in the declared apiVersion: fields of these that you remove from the \

@@ -17,18 +17,18 @@ use vidra_core::{
 use super::owners::Owner;
 
 /// What an owner's live values are compared with, and how sure that is.
-pub(super) enum Base {
+pub(super) enum Baseline {
     /// The values of our last apply over its field set.
-    Known { set: Arc<FieldSet>, values: u64, drifted: bool },
-    /// The same, but of the set another VidraResource alone holds something, which would go with that one.
-    Apart { set: Arc<FieldSet>, values: u64 },
+    Compared { set: Arc<FieldSet>, values: u64, drifted: bool },
+    /// Those values too, but some only another VidraResource holds now: they would go with that one.
+    HeldByOther { set: Arc<FieldSet>, values: u64 },
     /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
     /// known when they were hashed, so that what it leaves empty, and what is ignored, was left out.
-    Seen { set: Arc<FieldSet>, values: u64, exact: bool },
+    Uncompared { set: Arc<FieldSet>, values: u64, exact: bool },
     /// What is left alone has changed since it was seen, or a field was lost to another VidraResource: only a dry run tells.
-    Stale,
+    NeedsDryRun,
     /// It differs in what cannot be changed, so that no dry run tells what an apply would leave.
-    Fixed,
+    Immutable,
     /// Our entry is gone, or the label by which the object is seen; what was known before.
     Lost { was: Option<(Arc<FieldSet>, u64)> },
 }
@@ -39,7 +39,7 @@ pub(super) struct Comparison<'a> {
     owner: Option<&'a Owner>,
     live: &'a Value,
     /// What is hashed of it.
-    seen: Cow<'a, Value>,
+    hashed: Cow<'a, Value>,
     declared: Option<&'a Value>,
     spared: Option<&'a Spared>,
 }
@@ -48,45 +48,45 @@ impl<'a> Comparison<'a> {
     pub(super) fn new(hub: &'a HubId, key: &ObjectKey, live: &'a Value, owner: Option<&'a Owner>) -> Self {
         let declared = owner.and_then(|known| known.declared(key));
         let spared = owner.and_then(|known| known.spared(key));
-        let seen = hashed_part(spared, live);
-        Self { hub, owner, live, seen, declared: declared.map(|declared| &*declared.body), spared }
+        let hashed = hashed_part(spared, live);
+        Self { hub, owner, live, hashed, declared: declared.map(|declared| &*declared.body), spared }
     }
 
-    /// The base of an object that is as it was left.
-    pub(super) fn baseline(&self, set: Arc<FieldSet>) -> Base {
-        let values = fields::values_hash(&self.seen, &set, self.declared);
-        Base::Known { set, values, drifted: false }
+    /// The baseline of an object that is as it was left.
+    pub(super) fn unchanged(&self, set: Arc<FieldSet>) -> Baseline {
+        let values = fields::values_hash(&self.hashed, &set, self.declared);
+        Baseline::Compared { set, values, drifted: false }
     }
 
-    /// The base of an object of which nothing was known.
-    pub(super) fn first_base(&self, set: Arc<FieldSet>) -> Base {
-        let values = fields::values_hash(&self.seen, &set, self.declared);
+    /// The baseline of an object of which nothing was known.
+    pub(super) fn first(&self, set: Arc<FieldSet>) -> Baseline {
+        let values = fields::values_hash(&self.hashed, &set, self.declared);
         match self.is_filled() || self.is_disturbed(&set) {
-            true => Base::Known { set, values, drifted: true },
-            false => Base::Seen { set, values, exact: self.declared.is_some() },
+            true => Baseline::Compared { set, values, drifted: true },
+            false => Baseline::Uncompared { set, values, exact: self.declared.is_some() },
         }
     }
 
-    /// The base of an object of which these values over the set were known; `others`: what other VidraResources own of it.
-    /// `is_told`: where the same values are theirs alone, a dry run has told so.
-    pub(super) fn next_base(
+    /// The baseline of an object of which these values over the set were known; `others`: what other VidraResources own of it.
+    /// `is_confirmed`: where the same values are theirs alone, a dry run has told so.
+    pub(super) fn next(
         &self,
         entry: &Arc<FieldSet>,
         (set, values): (Arc<FieldSet>, u64),
         others: impl Iterator<Item = impl Borrow<FieldSet>>,
-        is_told: bool,
-    ) -> Base {
+        is_confirmed: bool,
+    ) -> Baseline {
         let drifted = self.differs(entry, &set, values);
         match !drifted && set.is_lost_to(entry, others) {
-            true if is_told => Base::Apart { set, values },
-            true => Base::Stale,
-            false => Base::Known { set, values, drifted },
+            true if is_confirmed => Baseline::HeldByOther { set, values },
+            true => Baseline::NeedsDryRun,
+            false => Baseline::Compared { set, values, drifted },
         }
     }
 
     /// Whether it is otherwise than these values over the set; `entry` is what our entry owns now.
     fn differs(&self, entry: &Arc<FieldSet>, set: &Arc<FieldSet>, values: u64) -> bool {
-        (fields::values_hash(&self.seen, set, self.declared) != values
+        (fields::values_hash(&self.hashed, set, self.declared) != values
             && !is_yielded(self.spared, self.live, self.declared, (set, values)))
             || (entry != set && self.is_filled())
             || self.is_disturbed(entry)
@@ -106,36 +106,36 @@ impl<'a> Comparison<'a> {
     fn is_filled(&self) -> bool {
         let (Some(declared), Some(owner)) = (self.declared, self.owner) else { return false };
         let manager = owner.manager(self.hub);
-        fields::has_empties(declared) && !fields::taken_empties(&self.seen, declared, &manager).is_empty()
+        fields::has_empties(declared) && !fields::taken_empties(&self.hashed, declared, &manager).is_empty()
     }
 }
 
-impl Base {
+impl Baseline {
     pub(super) fn known(&self) -> Option<(Arc<FieldSet>, u64, bool)> {
         match self {
-            Base::Known { set, values, drifted } => Some((set.clone(), *values, *drifted)),
-            Base::Apart { set, values } => Some((set.clone(), *values, false)),
-            Base::Lost { was: Some((set, values)) } => Some((set.clone(), *values, true)),
-            Base::Seen { .. } | Base::Stale | Base::Fixed | Base::Lost { was: None } => None,
+            Baseline::Compared { set, values, drifted } => Some((set.clone(), *values, *drifted)),
+            Baseline::HeldByOther { set, values } => Some((set.clone(), *values, false)),
+            Baseline::Lost { was: Some((set, values)) } => Some((set.clone(), *values, true)),
+            Baseline::Uncompared { .. } | Baseline::NeedsDryRun | Baseline::Immutable | Baseline::Lost { was: None } => None,
         }
     }
 
     /// It is not as it was left, as far as is known without a call.
     pub(super) fn has_drifted(&self) -> bool {
-        matches!(self, Base::Known { drifted: true, .. } | Base::Lost { .. })
+        matches!(self, Baseline::Compared { drifted: true, .. } | Baseline::Lost { .. })
     }
 
     /// What is left alone is otherwise from now on.
-    pub(super) fn doubt(&mut self) {
-        if !matches!(self, Base::Lost { .. }) {
-            *self = Base::Stale;
+    pub(super) fn invalidate(&mut self) {
+        if !matches!(self, Baseline::Lost { .. }) {
+            *self = Baseline::NeedsDryRun;
         }
     }
 
     /// Takes what was seen for a baseline, where that needs no call. `yields`: somebody holds what is left to such.
     /// `kept`: not all that our entry owns is as declared, which is as it should be only while something is ignored.
-    pub(super) fn settle(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool, kept: bool) {
-        let Base::Seen { set, values, exact } = self else { return };
+    pub(super) fn promote(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool, kept: bool) {
+        let Baseline::Uncompared { set, values, exact } = self else { return };
         let ignores = spared.is_some_and(Spared::ignores);
         let comparable = match ignores {
             true => *exact,
@@ -147,29 +147,29 @@ impl Base {
             None => is_owned(declared),
         };
         if comparable && owned {
-            *self = Base::Known { set: set.clone(), values: *values, drifted: false };
+            *self = Baseline::Compared { set: set.clone(), values: *values, drifted: false };
         }
     }
 
     pub(super) fn drift(&self) -> Drift {
         match self {
-            Base::Known { drifted: false, .. } => Drift::None,
-            Base::Apart { .. } => Drift::Apart,
-            Base::Known { drifted: true, .. } | Base::Fixed | Base::Lost { .. } => Drift::Differs,
-            Base::Seen { .. } | Base::Stale => Drift::Unsure,
+            Baseline::Compared { drifted: false, .. } => Drift::None,
+            Baseline::HeldByOther { .. } => Drift::HeldByOther,
+            Baseline::Compared { drifted: true, .. } | Baseline::Immutable | Baseline::Lost { .. } => Drift::Differs,
+            Baseline::Uncompared { .. } | Baseline::NeedsDryRun => Drift::Unsure,
         }
     }
 
     /// Whether values differ from those of our last apply, where they are known: `None` without them.
     pub(super) fn is_modified(&self, live: &Value, declared: &Value) -> Option<bool> {
         match self {
-            Base::Known { drifted, .. } => Some(*drifted),
-            Base::Apart { .. } => Some(false),
-            Base::Fixed => Some(true),
-            Base::Lost { was: Some((set, values)) } => {
+            Baseline::Compared { drifted, .. } => Some(*drifted),
+            Baseline::HeldByOther { .. } => Some(false),
+            Baseline::Immutable => Some(true),
+            Baseline::Lost { was: Some((set, values)) } => {
                 Some(fields::values_hash(live, set, Some(declared)) != *values)
             }
-            Base::Seen { .. } | Base::Stale | Base::Lost { was: None } => None,
+            Baseline::Uncompared { .. } | Baseline::NeedsDryRun | Baseline::Lost { was: None } => None,
         }
     }
 }

@@ -17,7 +17,7 @@ use vidra_core::{
 
 use super::{
     Source,
-    baseline::Base,
+    baseline::Baseline,
     corrections::Corrections,
     ends::Ends,
     in_flight::InFlight,
@@ -153,9 +153,9 @@ impl Contents {
                     view.yields = None;
                     // What was seen before anything was declared is compared yet.
                     let is_compared =
-                        matches!(view.base, Base::Known { .. } | Base::Apart { .. } | Base::Fixed);
+                        matches!(view.baseline, Baseline::Compared { .. } | Baseline::HeldByOther { .. } | Baseline::Immutable);
                     if before.is_some() || is_compared {
-                        view.base.doubt();
+                        view.baseline.invalidate();
                     }
                 }
             }
@@ -174,7 +174,7 @@ impl Contents {
         if mutants::is(Mutant::OvertakenCounts) {
             return None;
         }
-        self.objects.get_mut(key)?.view_of_mut(own)?.base.doubt();
+        self.objects.get_mut(key)?.view_of_mut(own)?.baseline.invalidate();
         self.owners.get(own).map(|owner| owner.target.clone())
     }
 

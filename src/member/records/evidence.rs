@@ -18,7 +18,7 @@ use vidra_core::{
 };
 
 use super::{
-    baseline::{Base, hashed_part},
+    baseline::{Baseline, hashed_part},
     owners::Owner,
     record::Record,
     tombstones::Tombstone,
@@ -53,7 +53,7 @@ impl EvidenceBuilder {
         owner: Option<&Owner>,
         told: Option<&[Path]>,
     ) -> Option<Box<Trace>> {
-        if view.proof && view.base.drift() != Drift::Differs {
+        if view.proof && view.baseline.drift() != Drift::Differs {
             return None;
         }
         let owner = owner?;
@@ -67,9 +67,9 @@ impl EvidenceBuilder {
         let without = |value: &Value| spared.map(|spared| spared.compared(value, live));
         let (seen, body) = (without(live), without(&declared.body));
         let (seen, body) = (seen.as_ref().unwrap_or(live), body.as_ref().unwrap_or(&declared.body));
-        let known = view.base.known();
-        let modified = view.base.is_modified(&hashed_part(spared, live), &declared.body);
-        let lost = matches!(view.base, Base::Lost { .. });
+        let known = view.baseline.known();
+        let modified = view.baseline.is_modified(&hashed_part(spared, live), &declared.body);
+        let lost = matches!(view.baseline, Baseline::Lost { .. });
         let suspect = Suspect {
             key,
             live: seen,

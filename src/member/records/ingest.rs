@@ -22,7 +22,7 @@ use vidra_core::{
 use super::{
     Records, Source,
     assessment::Assessment,
-    baseline::{Base, hashed_part},
+    baseline::{Baseline, hashed_part},
     contents::{Contents, is_overtaken, is_within},
     facts::{self, Circumstances},
     in_flight::Deferred,
@@ -260,9 +260,9 @@ impl Records {
         let set = self.interned.sets.share(set);
         let spared = inner.owners.get(owner).and_then(|known| known.spared(key));
         let values = fields::values_hash(&hashed_part(spared, live), &set, Some(declared));
-        view.base = match is_lost {
-            true => Base::Apart { set, values },
-            false => Base::Known { set, values, drifted: false },
+        view.baseline = match is_lost {
+            true => Baseline::HeldByOther { set, values },
+            false => Baseline::Compared { set, values, drifted: false },
         };
         view.trace = None;
         true
@@ -292,7 +292,7 @@ impl Records {
         let values = fields::values_hash(&hashed_part(spared, would), &set, Some(&declared.body));
         let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
         let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
-        view.base = Base::Known { set, values, drifted: true };
+        view.baseline = Baseline::Compared { set, values, drifted: true };
         view.trace = self.views.evidence.trace(key, live, view, known, Some(&told));
         true
     }
@@ -304,7 +304,7 @@ impl Records {
         let inner = &mut *inner;
         let record = inner.objects.get_mut(key).filter(|record| !record.has_overtaken(live));
         let Some(view) = record.and_then(|record| record.read_view_mut(owner, live)) else { return };
-        view.base = Base::Fixed;
+        view.baseline = Baseline::Immutable;
         view.trace = self.views.evidence.trace(key, live, view, inner.owners.get(owner), None);
     }
 

@@ -100,9 +100,9 @@ impl Record {
             if let Some(declared) = declared
                 && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
             {
-                view.base.settle(&declared.body, spared, view.yields == Some(true), view.kept);
+                view.baseline.promote(&declared.body, spared, view.yields == Some(true), view.kept);
             }
-            drift = view.base.drift();
+            drift = view.baseline.drift();
         }
         plan::Live {
             uid: self.uid.clone(),
@@ -121,7 +121,7 @@ impl Record {
     pub(super) fn seen<'a>(&'a self, owner: &OwnerHash, standing: Standing<'a>) -> Seen<'a> {
         let Standing { status: health, suspended, unproven, note, ends, .. } = standing;
         let view = self.view_of(owner);
-        let (proof, has_drifted) = view.map_or((false, false), |view| (view.proof, view.base.has_drifted()));
+        let (proof, has_drifted) = view.map_or((false, false), |view| (view.proof, view.baseline.has_drifted()));
         Seen { health, suspended, unproven, note, ends, uid: &self.uid, proof, has_drifted }
     }
 
@@ -199,7 +199,7 @@ impl Record {
             return &before.owners() | &self.owners();
         }
         fn standing(view: &View) -> (&OwnerHash, bool, Drift, Option<&Evidence>) {
-            (&view.owner, view.proof, view.base.drift(), view.trace.as_ref().map(|trace| &trace.evidence))
+            (&view.owner, view.proof, view.baseline.drift(), view.trace.as_ref().map(|trace| &trace.evidence))
         }
         let pairs = || before.views.iter().map(standing).zip(self.views.iter().map(standing));
         // One that cannot prove it its own may join it now.
@@ -226,7 +226,7 @@ impl Record {
             // It is about to be applied otherwise.
             return None;
         }
-        let drift = view.map_or(Drift::Differs, |view| view.base.drift());
+        let drift = view.map_or(Drift::Differs, |view| view.baseline.drift());
         if self.terminating || (proof && drift != Drift::Differs) {
             return None;
         }

@@ -111,9 +111,9 @@ pub(super) fn applied() -> Records {
 
 /// Only a dry run tells how it is.
 fn is_stale(records: &Records) -> bool {
-    let is_stale = |base: &Base| matches!(base, Base::Stale);
+    let is_stale = |baseline: &Baseline| matches!(baseline, Baseline::NeedsDryRun);
     let inner = records.inner.lock();
-    inner.record_is(&key(), |record| record.view_of(&owner()).is_some_and(|view| is_stale(&view.base)))
+    inner.record_is(&key(), |record| record.view_of(&owner()).is_some_and(|view| is_stale(&view.baseline)))
 }
 
 fn drift(records: &Records) -> Drift {
@@ -436,9 +436,9 @@ fn what_another_owner_alone_holds_is_known_as_long_as_it_does() {
     let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:mode": {}}})).unwrap();
     let body = &desired().objects[&key()].body;
     assert!(records.rebase(&owner(), &key(), &lost(11), (set, true), body));
-    assert_eq!(drift(&records), Drift::Apart);
+    assert_eq!(drift(&records), Drift::HeldByOther);
     records.fold(&gvk(), lost(11).into(), Source::List(records.mark()));
-    assert_eq!(drift(&records), Drift::Apart, "a list shows the same");
+    assert_eq!(drift(&records), Drift::HeldByOther, "a list shows the same");
     records.fold(&gvk(), live(12, "slow", false), Source::Watch);
     assert_eq!(drift(&records), Drift::Differs, "what went with the other one is missed");
     records.fold(&gvk(), live(13, "fast", true), Source::Answer(&owner()));

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use vidra_api::names::OwnerHash;
 use vidra_core::{drift::Evidence, render::DeclaredHash};
 
-use super::{baseline::Base, trace::Trace};
+use super::{baseline::Baseline, trace::Trace};
 
 /// What was declared at an apply, and the VidraResource's generation then.
 pub(super) type Applied = (DeclaredHash, i64);
@@ -26,7 +26,7 @@ pub(super) struct View {
     pub(super) yields: Option<bool>,
     /// See [`vidra_core::render::Stamp::kept`].
     pub(super) kept: bool,
-    pub(super) base: Base,
+    pub(super) baseline: Baseline,
     /// While it is not as it was left.
     pub(super) trace: Option<Box<Trace>>,
 }

@@ -19,7 +19,7 @@ use vidra_core::{
 
 use super::{
     Source,
-    baseline::{Base, Comparison},
+    baseline::{Baseline, Comparison},
     evidence::{EvidenceBuilder, Secrecy},
     owners::Owners,
     view::{Applied, View, Views},
@@ -81,16 +81,16 @@ impl ViewBuilder {
                 let view = before.iter().find(|view| view.owner == owner);
                 // Of what was applied otherwise since, values from before say nothing.
                 let is_newer = |view: &&View| applied.is_some() && view.applied != applied;
-                let was = view.filter(|view| !is_newer(view)).and_then(|view| view.base.known());
-                let before = view.map(|view| &view.base);
-                let is_stale = matches!(before, Some(Base::Stale));
+                let was = view.filter(|view| !is_newer(view)).and_then(|view| view.baseline.known());
+                let before = view.map(|view| &view.baseline);
+                let is_stale = matches!(before, Some(Baseline::NeedsDryRun));
                 // Only reads show it without the label: our entry counts as gone.
                 let counts = is_seen || is_stale || source == Source::Answer(&owner);
-                let base = match (entry.filter(|_| counts), was) {
-                    (Some(set), _) if source == Source::Answer(&owner) => comparison.baseline(set),
-                    (None, was) => Base::Lost { was: was.map(|(set, values, _)| (set, values)) },
-                    (Some(_), _) if is_stale => Base::Stale,
-                    (Some(_), _) if same_version && matches!(before, Some(Base::Fixed)) => Base::Fixed,
+                let baseline = match (entry.filter(|_| counts), was) {
+                    (Some(set), _) if source == Source::Answer(&owner) => comparison.unchanged(set),
+                    (None, was) => Baseline::Lost { was: was.map(|(set, values, _)| (set, values)) },
+                    (Some(_), _) if is_stale => Baseline::NeedsDryRun,
+                    (Some(_), _) if same_version && matches!(before, Some(Baseline::Immutable)) => Baseline::Immutable,
                     // A new default, without a write: a new baseline. A restored server gives a version to two writes; one
                     // of somebody else's takes a field from our entry, and one of ours has another stamp.
                     (Some(entry), Some((set, _, false)))
@@ -98,17 +98,17 @@ impl ViewBuilder {
                             && entry == set
                             && view.is_some_and(|view| view.applied == applied) =>
                     {
-                        comparison.baseline(set)
+                        comparison.unchanged(set)
                     }
                     (Some(entry), Some((set, values, _))) => {
                         // Of these values a dry run has told already whose they are.
-                        let is_told = same_version || matches!(before, Some(Base::Apart { .. }));
-                        comparison.next_base(&entry, (set, values), others(), is_told)
+                        let is_confirmed = same_version || matches!(before, Some(Baseline::HeldByOther { .. }));
+                        comparison.next(&entry, (set, values), others(), is_confirmed)
                     }
-                    (Some(set), None) => comparison.first_base(set),
+                    (Some(set), None) => comparison.first(set),
                 };
                 let yields = known.map(|_| comparison.yields());
-                let mut view = View { owner, proof, applies, applied, yields, kept, base, trace: None };
+                let mut view = View { owner, proof, applies, applied, yields, kept, baseline, trace: None };
                 view.trace = self.evidence.trace(key, &live.json, &view, known, None);
                 view
             })

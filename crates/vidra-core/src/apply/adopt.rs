@@ -14,7 +14,7 @@ use super::{
     call, end, pass_on, refuse,
 };
 use crate::{
-    fields::{self, Apart, Earlier},
+    fields::{self, OtherVersion, Earlier},
     mutants::{self, Mutant},
 };
 
@@ -37,8 +37,8 @@ pub(super) enum Phase {
     DryRunUnforced(Takeover),
     /// What the object's managedFields, which were reset, would say of us.
     DryRunToClaim(Takeover),
-    Rewrite(Vec<Apart>),
-    Sent(Vec<Apart>),
+    Rewrite(Vec<OtherVersion>),
+    Sent(Vec<OtherVersion>),
 }
 
 fn earlier<'a>(input: &'a ApplyInput<'_>, api_version: &'a str) -> Earlier<'a> {
@@ -120,11 +120,11 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answe
             let entries = claim_entries(state, &would).or(takeover.entries);
             take_over(state, Takeover { entries, ..takeover })
         }
-        (Phase::Rewrite(apart), Answer::Rewritten(live)) => {
+        (Phase::Rewrite(other_versions), Answer::Rewritten(live)) => {
             state.live = live;
-            send(state, apart)
+            send(state, other_versions)
         }
-        (Phase::Sent(apart), Answer::Applied(uid)) => end(state, End::Adopted { uid, apart }),
+        (Phase::Sent(other_versions), Answer::Applied(uid)) => end(state, End::Adopted { uid, other_versions }),
         (Phase::Sent(_), Answer::Failed(Failure { kind: FailureKind::FieldConflict(contested), .. })) => {
             let holders = fields::contenders(&state.live, &state.input.owner.manager, &contested);
             refuse(state, Refusal::FieldConflict { holders, contested })
@@ -161,7 +161,7 @@ pub(super) fn claim_entries<E>(state: &ApplyState<'_, E>, would: &Value) -> Opti
 fn take_over<E>(state: &mut ApplyState<'_, E>, takeover: Takeover) -> Step<E> {
     let (input, live) = (&state.input, &state.live);
     let api_version = input.declared.gvk.api_version();
-    let apart = earlier(input, &api_version).apart(live);
+    let other_versions = earlier(input, &api_version).other_versions(live);
     let mut metadata = json!({});
     if !takeover.marks.is_empty() {
         let nulls: Map<String, Value> = takeover.marks.into_iter().map(|key| (key, Value::Null)).collect();
@@ -174,14 +174,14 @@ fn take_over<E>(state: &mut ApplyState<'_, E>, takeover: Takeover) -> Step<E> {
         metadata["annotations"][LAST_APPLIED] = Value::Null;
     }
     if metadata.as_object().is_some_and(Map::is_empty) {
-        return send(state, apart);
+        return send(state, other_versions);
     }
     let act = Act::Rewrite(exactly(json!({"metadata": metadata}), live));
-    call(state, Pending::Adopt(Phase::Rewrite(apart)), act)
+    call(state, Pending::Adopt(Phase::Rewrite(other_versions)), act)
 }
 
-fn send<E>(state: &mut ApplyState<'_, E>, apart: Vec<Apart>) -> Step<E> {
+fn send<E>(state: &mut ApplyState<'_, E>, other_versions: Vec<OtherVersion>) -> Step<E> {
     let force = state.input.owner.conflicts.fields == FieldPolicy::Force;
     let act = Act::Apply { body: body_for(&state.input, &state.live), force };
-    call(state, Pending::Adopt(Phase::Sent(apart)), act)
+    call(state, Pending::Adopt(Phase::Sent(other_versions)), act)
 }

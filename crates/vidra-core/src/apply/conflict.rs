@@ -37,13 +37,13 @@ pub(super) enum Phase<E> {
 }
 
 /// Precedence of another VidraResource that applies the object too.
-enum Rank {
+enum Precedence {
     /// What this one declares counts.
-    Later,
+    Ours,
     /// What it declares counts.
-    First(Option<Arc<Value>>),
+    Theirs(Option<Arc<Value>>),
     /// What it holds counts: what it declares nobody knows, or it has no say here.
-    Apart,
+    AsHeld,
 }
 
 /// Fields are held by others. Those of people and controllers are taken back, in exactly the object that was looked at,
@@ -157,10 +157,10 @@ fn is_rival(
     (manager, holds): (&str, bool),
     contested: &[String],
 ) -> bool {
-    let theirs = match rank(input, live, manager) {
-        Rank::Later => return false,
-        Rank::Apart => return holds,
-        Rank::First(declared) => declared,
+    let theirs = match precedence(input, live, manager) {
+        Precedence::Ours => return false,
+        Precedence::AsHeld => return holds,
+        Precedence::Theirs(declared) => declared,
     };
     let otherwise = |path: &Path| {
         let theirs = theirs.as_ref().and_then(|theirs| path.find(theirs));
@@ -171,7 +171,7 @@ fn is_rival(
 
 /// Who comes first: who applies the object already; of two of one namespace who do, the older. Across namespaces age
 /// counts for nothing, or whoever is old could take what others hold.
-fn rank(input: &ApplyInput<'_>, live: &Value, manager: &str) -> Rank {
+fn precedence(input: &ApplyInput<'_>, live: &Value, manager: &str) -> Precedence {
     let has_applied = || ownership(live, input.owner) == Ownership::Ours;
     // A restore of the member may have taken its entry off; the inventory has the object all the same.
     let has_had = || {
@@ -183,12 +183,12 @@ fn rank(input: &ApplyInput<'_>, live: &Value, manager: &str) -> Rank {
     match input.facts.other(manager) {
         // As a restore of the member brings it back, or anybody writes it: the hub has no target of that name there. One
         // that this one joins may be a VidraResource that is yet to be applied to the hub again.
-        Other::Unknown if is_nobodys() && has_had() => Rank::Later,
-        Other::Unknown => Rank::Apart,
-        Other::Yields => Rank::Later,
-        Other::Differs { is_near: true, is_older: false, .. } if has_applied() => Rank::Later,
-        Other::Differs { is_near: false, .. } if has_applied() => Rank::Apart,
-        Other::Differs { declared, .. } => Rank::First(declared),
+        Other::Unknown if is_nobodys() && has_had() => Precedence::Ours,
+        Other::Unknown => Precedence::AsHeld,
+        Other::Yields => Precedence::Ours,
+        Other::Differs { is_near: true, is_older: false, .. } if has_applied() => Precedence::Ours,
+        Other::Differs { is_near: false, .. } if has_applied() => Precedence::AsHeld,
+        Other::Differs { declared, .. } => Precedence::Theirs(declared),
     }
 }
 
@@ -198,7 +198,7 @@ pub(super) fn find_disturbance(
     live: &Value,
     would: &Value,
 ) -> Option<(String, Vec<String>)> {
-    let is_later = |holder: &str| matches!(rank(input, live, holder), Rank::Later);
+    let is_later = |holder: &str| matches!(precedence(input, live, holder), Precedence::Ours);
     let others = other_owners_of(live, input.owner).into_iter().filter(|one| !is_later(one));
     others.into_iter().find_map(|holder| {
         let paths = fields::differing(live, would, &fields::own_apply_set(live, holder)?, None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{fields::Apart, uid::Uid};
+use crate::{fields::OtherVersion, uid::Uid};
 
 /// What to do next: notes first, then one act.
 #[derive(Debug, PartialEq)]
@@ -183,7 +183,7 @@ pub enum End<E> {
         /// Its uid.
         uid: Uid,
         /// What earlier appliers keep of it.
-        apart: Vec<Apart>,
+        other_versions: Vec<OtherVersion>,
     },
     /// It was deleted to be created again, and goes when its finalizers have run.
     Leaving,

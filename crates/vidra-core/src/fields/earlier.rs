@@ -41,7 +41,7 @@ pub struct Earlier<'a> {
 
 /// An entry of an earlier applier that stays, because it is of another apiVersion than the declared one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apart {
+pub struct OtherVersion {
     /// The field manager's name: chosen by its client, so a claim and no identity.
     pub manager: String,
     /// The apiVersion of the entry.
@@ -57,18 +57,18 @@ impl Earlier<'_> {
     }
 
     /// The entries of earlier appliers of `live` that do not move.
-    pub fn apart(&self, live: &Value) -> Vec<Apart> {
+    pub fn other_versions(&self, live: &Value) -> Vec<OtherVersion> {
         let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-        let apart = entries.into_iter().flatten().filter(|entry| self.wrote(entry) && !self.moves(entry));
-        let told = apart.map(|entry| {
+        let other_versions = entries.into_iter().flatten().filter(|entry| self.wrote(entry) && !self.moves(entry));
+        let named = other_versions.map(|entry| {
             let set = entry.get("fieldsV1").and_then(|fields| FieldSet::from_fields_v1(fields).ok());
-            Apart {
+            OtherVersion {
                 manager: text(entry, "manager").unwrap_or_default().to_owned(),
                 api_version: text(entry, "apiVersion").unwrap_or_default().to_owned(),
                 paths: set.iter().flat_map(FieldSet::paths).map(|path| path.to_string()).collect(),
             }
         });
-        told.collect()
+        named.collect()
     }
 
     /// Whether the entry is an earlier applier's, in whatever apiVersion. What was written through a subresource, such as
@@ -157,15 +157,15 @@ mod tests {
             entry("helm", "Update", "v1"), entry("helm", "Apply", "v1beta1"), entry("alice", "Update", "v1beta1"),
             status, unread,
         ]}});
-        let apart = |manager: &str, api_version: &str, paths: &[&str]| Apart {
+        let entry = |manager: &str, api_version: &str, paths: &[&str]| OtherVersion {
             manager: manager.to_owned(),
             api_version: api_version.to_owned(),
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
         };
         assert_eq!(
-            earlier.apart(&live),
-            [apart("helm", "v1beta1", &[".data.a", ".data.b"]), apart("mine", "v2", &[])]
+            earlier.other_versions(&live),
+            [entry("helm", "v1beta1", &[".data.a", ".data.b"]), entry("mine", "v2", &[])]
         );
-        assert_eq!(earlier.apart(&json!({"metadata": {}})), []);
+        assert_eq!(earlier.other_versions(&json!({"metadata": {}})), []);
     }
 }

@@ -151,7 +151,7 @@ fn each_object_gets_what_its_state_asks_for() {
         ),
         (
             "another resource alone holds some of it",
-            base().live("ConfigMap", "a", with(|seen| seen.drift = Drift::Apart)),
+            base().live("ConfigMap", "a", with(|seen| seen.drift = Drift::HeldByOther)),
             Action::Verify { uid: "u".into(), force: true },
         ),
         (
@@ -400,7 +400,7 @@ fn perform(state: &mut State, plan: &Plan) {
 }
 
 fn any_live() -> impl Strategy<Value = Live> {
-    let drift = prop_oneof![Just(Drift::None), Just(Drift::Apart), Just(Drift::Differs), Just(Drift::Unsure)];
+    let drift = prop_oneof![Just(Drift::None), Just(Drift::HeldByOther), Just(Drift::Differs), Just(Drift::Unsure)];
     let flags = proptest::array::uniform6(any::<bool>());
     (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))])
         .prop_map(|([proof, controlled, terminating, shared, current, suspended], drift, uid, applied)| {

@@ -17,7 +17,7 @@ fn adopting(existing: ExistingPolicy, fields: FieldPolicy) -> World {
     world
 }
 
-const ADOPTED: &str = r#"end Adopted { uid: "u2", apart: [] }"#;
+const ADOPTED: &str = r#"end Adopted { uid: "u2", other_versions: [] }"#;
 const HELD: &str =
     r#"end Refused(FieldConflict { holders: [("somebody", [".data.a"])], contested: [".data.a"] })"#;
 
