@@ -522,7 +522,7 @@ fn concluded(
 
 /// Is the cluster that answers the one that joined under this name, and under no other?
 fn identify(hub: &Hub, member: &MemberCluster, uid: &str) -> Identity {
-    let own = meant(hub, member);
+    let own = intended_uid(hub, member);
     if let Some(own) = own.filter(|own| **own != *uid)
         && member.annotations().get(CONFIRM).is_none_or(|confirmed| confirmed != uid)
     {
@@ -545,7 +545,7 @@ fn is_member_already(older: &str) -> String {
 }
 
 /// The uid of the cluster that joined under this name, as far as anything that is kept on the hub tells it.
-pub(super) fn meant(hub: &Hub, member: &MemberCluster) -> Option<Arc<str>> {
+pub(super) fn intended_uid(hub: &Hub, member: &MemberCluster) -> Option<Arc<str>> {
     let joined = member.status.as_ref().and_then(|status| status.uid.as_deref());
     identity::meant(joined, || hub.catalog.delivered_to(&member.name_any()))
 }
@@ -576,7 +576,7 @@ pub(super) fn twins(hub: &Hub, member: &MemberCluster, uid: &str) -> (Vec<String
     let is_same = |other: &MemberCluster| {
         let name = other.name_any();
         name != member.name_any()
-            && (meant(hub, other).as_deref() == Some(uid)
+            && (intended_uid(hub, other).as_deref() == Some(uid)
                 || claimed.get(&name).is_some_and(|claim| claim == uid))
     };
     let members = hub.catalog.known_members();

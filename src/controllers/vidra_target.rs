@@ -50,7 +50,7 @@ use self::{
     eligibility::{at_rest, explain, open_session},
     execute::{execute, tend},
     finish::finish,
-    handover::{asks_again_while_held, claim, claim_at_rest, claimed_now, disclaim},
+    handover::{asks_again_while_held, claim, claim_at_rest, claims_now, disclaim},
     hub_restore::{cannot_look, note_first_look},
     ignore::sparing,
     inventory::{InventoryChange, current_inventory, enter_proofs},
@@ -256,7 +256,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     if let Some(requeue) = hold(&scope, &mut plan, &inventory).await? {
         return Ok(requeue);
     }
-    let executor = ctx.executor(session, owner, desired, &fence, claimed_now(ctx, session));
+    let executor = ctx.executor(session, owner, desired, &fence, claims_now(ctx, session));
     if mutants::is(Mutant::ReadyBeforeApplied) {
         let status = Status { compared: true, ..Status::of(Delivery::Applied) };
         publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;

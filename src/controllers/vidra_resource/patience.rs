@@ -14,7 +14,7 @@ use super::context::Context;
 use crate::{
     controllers::{
         Hub, RETRY_MOST, confirmation,
-        member_cluster::{meant, twins},
+        member_cluster::{intended_uid, twins},
     },
     member::session::State,
 };
@@ -51,7 +51,7 @@ pub(super) fn has_lost_its_cluster(ctx: &Context<'_>, cluster: &str) -> bool {
     let State::Refused(who, _) = session.state() else { return false };
     let Some(member) = ctx.hub.catalog.member(cluster) else { return false };
     // Where another cluster answers than the one that joined, its own has the objects.
-    let is_its_own = meant(ctx.hub, &member).is_none_or(|own| *own == *who.uid);
+    let is_its_own = intended_uid(ctx.hub, &member).is_none_or(|own| *own == *who.uid);
     let (older, _) = twins(ctx.hub, &member, &who.uid);
     member.metadata.deletion_timestamp.is_some() && is_its_own && !older.is_empty()
 }

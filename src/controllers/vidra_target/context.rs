@@ -24,7 +24,7 @@ use crate::{
     controllers::{
         Hub, RETRY_MOST, RETRY_RARELY,
         confirmation::{Confirmation, confirm},
-        member_cluster::meant,
+        member_cluster::intended_uid,
     },
     desired::Desired,
     hub::inventory,
@@ -198,6 +198,6 @@ impl Context<'_> {
 
     /// Which cluster the target's member is.
     pub(super) fn cluster_uid(&self) -> Option<Arc<str>> {
-        self.hub.catalog.member(&self.key.cluster).and_then(|member| meant(self.hub, &member))
+        self.hub.catalog.member(&self.key.cluster).and_then(|member| intended_uid(self.hub, &member))
     }
 }

@@ -21,7 +21,7 @@ use super::{
     drift::{DriftReport, find_drift, key_of},
     execute::send,
     execution::{Execution, account_all},
-    handover::{asks_again, kept, staying},
+    handover::{self, asks_again, retained},
     hub_restore::{known_generation, note_later},
     inventory::{InventoryChange, current_inventory},
     observe::Scope,
@@ -39,9 +39,9 @@ fn removing_objects(plan: &Plan, execution: &mut Execution) -> Option<RemovingOb
     let removed = plan.removals.iter().flatten().filter(|effect| !plan.stays.contains_key(&effect.key));
     let left = removed.filter(|effect| inventory.contains_key(&effect.key)).count();
     if left == 0 {
-        return kept(plan, inventory);
+        return handover::removing_objects(plan, inventory);
     }
-    let left = left + staying(plan, inventory).count();
+    let left = left + retained(plan, inventory).count();
     let told = execution.removing.take().unwrap_or_else(|| match &execution.delivery {
         Some(Delivery::Failed { reason, message, .. } | Delivery::Waiting { reason, message }) => {
             RemovingObjects { reason: reason.to_string(), message: Some(message.clone()), objects: 0 }

@@ -54,8 +54,8 @@ impl Undeclared {
         self.since.is_empty()
     }
 
-    /// Since when an object is not declared. What was due when it was looked last, and something held, begins again with
-    /// another declaration: the delay is for whoever takes the object over in the same apply.
+    /// Since when an object is not declared. Where the delay had run out at the last look and something else held the
+    /// object, it begins again with another declaration: it is for whoever takes the object over in the same apply.
     fn since(&self, by: &(String, String), key: &ObjectKey, delay: Duration) -> Option<Instant> {
         let since = self.since.get(key).copied()?;
         let was_due = self.looked.is_some_and(|looked| looked.duration_since(since) >= delay);
@@ -97,8 +97,9 @@ pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
     claim(ctx, Claim::Objects(desired));
 }
 
-/// What of these objects, which are declared no more, is not to be removed now, or is another one's.
-pub(super) fn handovers<'k>(
+/// What of these objects, which are declared no more, is not to be removed now, or is another one's. Remembers since when
+/// each is not declared, and requeues the target for when it may be removed, and whoever is to take it over.
+pub(super) fn classify_undeclared<'k>(
     ctx: &Context<'_>,
     session: &Session,
     gone: impl Iterator<Item = &'k ObjectKey>,
@@ -108,7 +109,7 @@ pub(super) fn handovers<'k>(
         ctx.hub.state.lock().change_target(ctx.key, |state| state.undeclared = Undeclared::default());
         return BTreeMap::new();
     }
-    let others = others(ctx, session);
+    let unknown = unknown_declarations(ctx, session);
     let delay = prune_delay(ctx);
     let spec = &ctx.target.spec;
     let (now, by) = (Instant::now(), (spec.revision.clone(), spec.namespace.clone()));
@@ -120,7 +121,7 @@ pub(super) fn handovers<'k>(
         let seen = before.since(&by, key, delay);
         since.insert(key.clone(), seen.unwrap_or(now));
         let rest = delay.saturating_sub(now.duration_since(seen.unwrap_or(now)));
-        let handover = match handover(ctx, session, key, &others) {
+        let handover = match handover(ctx, session, key, &unknown) {
             Some(handover) => handover,
             None if rest.is_zero() => continue,
             None => Handover::Delayed,
@@ -154,37 +155,37 @@ fn hands_nothing_over(ctx: &Context<'_>) -> bool {
 
 /// Whether another VidraResource declares an object, or may, asked while a target's objects are removed: what the plan found
 /// may be long ago.
-pub(super) fn claimed_now<'a>(
+pub(super) fn claims_now<'a>(
     ctx: &'a Context<'a>,
     session: &'a Session,
 ) -> impl Fn(&ObjectKey) -> bool + Send + Sync + 'a {
-    let known: Mutex<Option<(Instant, Others)>> = Mutex::default();
+    let known: Mutex<Option<(Instant, UnknownDeclarations)>> = Mutex::default();
     move |key| {
         if hands_nothing_over(ctx) {
             return false;
         }
         let (now, mut known) = (Instant::now(), known.lock());
         known.take_if(|(at, _)| now.duration_since(*at) >= CLAIMS_RECHECK);
-        let (_, others) = known.get_or_insert_with(|| (now, others(ctx, session)));
-        claim_of(ctx, session, key, others).is_some()
+        let (_, unknown) = known.get_or_insert_with(|| (now, unknown_declarations(ctx, session)));
+        claim_of(ctx, session, key, unknown).is_some()
     }
 }
 
 /// Who else declares the object; `None`: nobody.
-fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
-    let why = claim_of(ctx, session, key, others)?;
+fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, unknown: &UnknownDeclarations) -> Option<Handover> {
+    let why = claim_of(ctx, session, key, unknown)?;
     let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
     // It is gone, or nobody watches its kind.
     let is_unseen = waits && session.records.uid(key).is_none();
     Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
 }
 
-fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Others) -> Option<Handover> {
+fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, unknown: &UnknownDeclarations) -> Option<Handover> {
     let holds = |other: &TargetKey| inventory::has(&ctx.hub.catalog.inventory(other), key);
     let mut claimants = session.claims.claimants(ctx.key, key, holds);
-    claimants.retain(|other| is_kept(ctx, other));
+    claimants.retain(|other| is_wanted(ctx, other));
     if claimants.is_empty() {
-        return others.unknown(key).map(|other| Handover::Unknown(other.into()));
+        return unknown.may_declare(key).map(|other| Handover::Unknown(other.into()));
     }
     let records = &session.records;
     // Whoever applies it, it does not go with this one.
@@ -199,7 +200,7 @@ fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, others: &Othe
     })
 }
 
-/// Its revision is not applied yet, or what it lacks is made again; and it may be written there.
+/// It has not applied its revision yet, or repairs drift; and it may be written there.
 fn will_apply(ctx: &Context<'_>, other: &TargetKey) -> bool {
     !revoke::is_revoked(ctx.hub, other)
         && ctx
@@ -209,28 +210,28 @@ fn will_apply(ctx: &Context<'_>, other: &TargetKey) -> bool {
             .is_some_and(|target| target.spec.drift.policy == DriftPolicy::Correct || !target.is_delivered())
 }
 
-/// It is to be there.
-fn is_kept(ctx: &Context<'_>, other: &TargetKey) -> bool {
+/// Its object is to be there.
+fn is_wanted(ctx: &Context<'_>, other: &TargetKey) -> bool {
     ctx.hub.catalog.target(other).is_some_and(|target| target.spec.desired == DesiredState::Present)
 }
 
 /// The VidraResources of the namespace of which is not known what they declare on this member now.
-fn others(ctx: &Context<'_>, session: &Session) -> Others {
+fn unknown_declarations(ctx: &Context<'_>, session: &Session) -> UnknownDeclarations {
     let fleet = ctx.hub.catalog.fleet_on(&ctx.key.cluster);
-    let mut silent = fleet.iter().filter(|(key, target)| {
+    let mut untold = fleet.iter().filter(|(key, target)| {
         key.namespace == ctx.key.namespace
             && key.resource != ctx.key.resource
             && is_present(target)
             && !session.claims.is_noted(key, &target.spec)
     });
-    let silent = silent.next().map(|(key, _)| key.resource.clone());
-    let silent = silent.or_else(|| ctx.hub.catalog.unread_owner(ctx.key)).map(|name| (*name).into());
+    let untold = untold.next().map(|(key, _)| key.resource.clone());
+    let untold = untold.or_else(|| ctx.hub.catalog.unread_owner(ctx.key)).map(|name| (*name).into());
     let Some(member) = ctx.hub.catalog.member(&ctx.key.cluster) else {
-        return Others { silent, unrendered: Vec::new() };
+        return UnknownDeclarations { untold, pending: Vec::new() };
     };
     let leaves = ctx.target.spec.desired != DesiredState::Present;
     let resources = ctx.hub.catalog.resources_in(&ctx.key.namespace);
-    let unrendered = resources.iter().filter_map(|resource| {
+    let pending = resources.iter().filter_map(|resource| {
         let key = target_of(ctx, &resource.name_any());
         // A target that goes was asked whether it is wanted.
         if (leaves && key == *ctx.key) || is_going(ctx, resource, &key) {
@@ -248,9 +249,9 @@ fn others(ctx: &Context<'_>, session: &Session) -> Others {
             })
         };
         (!revision.as_deref().is_some_and(has))
-            .then(|| ((*key.resource).into(), meant(ctx, &key, resource, revision.as_deref(), has)))
+            .then(|| ((*key.resource).into(), possible_declaration(ctx, &key, resource, revision.as_deref(), has)))
     });
-    Others { silent, unrendered: unrendered.collect() }
+    UnknownDeclarations { untold, pending: pending.collect() }
 }
 
 /// It is deleted, and that is a wish: of one that goes with its whole kind the target stays until a person decides.
@@ -261,30 +262,30 @@ fn is_going(ctx: &Context<'_>, resource: &VidraResource, key: &TargetKey) -> boo
 
 /// What a VidraResource may declare whose targets do not have its newest declaration. `has`: its target there has a
 /// revision.
-fn meant(
+fn possible_declaration(
     ctx: &Context<'_>,
     key: &TargetKey,
     resource: &VidraResource,
     revision: Option<&str>,
     has: impl Fn(&str) -> bool,
-) -> Meant {
+) -> PossibleDeclaration {
     let (spec, owner) = (&resource.spec, key.resource_key());
     if let Some(parsed) = revision.and_then(|name| ctx.hub.revisions.known(&owner, name)) {
-        return Meant::Objects(parsed);
+        return PossibleDeclaration::Objects(parsed);
     }
     // Of one that is suspended nobody reads the sources.
     if !spec.manifests_from.is_empty() && !spec.suspend {
-        return Meant::Anything;
+        return PossibleDeclaration::Anything;
     }
     let inline = spec.manifests.iter().map(Raw::text);
     let words = Words::of(spec.manifest.as_deref().into_iter().chain(inline));
     // What makes no manifest takes nothing back of the one before it, which may be held.
     let last = ctx.hub.last_revision(&owner, resource);
     let held = last.filter(|last| !spec.suspend && !has(last) && !mutants::is(Mutant::HeldDeclaresNothing));
-    let Some(held) = held else { return Meant::Words(words, None) };
+    let Some(held) = held else { return PossibleDeclaration::Words(words, None) };
     match ctx.hub.revisions.known(&owner, &held) {
-        Some(parsed) => Meant::Words(words, Some(parsed)),
-        None => Meant::Anything,
+        Some(parsed) => PossibleDeclaration::Words(words, Some(parsed)),
+        None => PossibleDeclaration::Anything,
     }
 }
 
@@ -293,7 +294,7 @@ fn target_of(ctx: &Context<'_>, resource: &str) -> TargetKey {
     TargetKey { resource: resource.into(), ..ctx.key.clone() }
 }
 
-/// None where a person deletes the VidraResource.
+/// How long an object stays that nobody declares: no time where a person deletes the VidraResource.
 fn prune_delay(ctx: &Context<'_>) -> Duration {
     let resource = ctx.hub.catalog.resource(&ctx.key.resource_key());
     match resource.is_some_and(|resource| is_going(ctx, &resource, ctx.key)) {
@@ -308,15 +309,15 @@ fn is_present(target: &VidraTarget) -> bool {
 }
 
 /// The VidraResources of a namespace of which is not known what they declare on a member now.
-struct Others {
+struct UnknownDeclarations {
     /// The first whose target has not told what it declares.
-    silent: Option<Box<str>>,
+    untold: Option<Box<str>>,
     /// Those whose targets do not have their newest declarations, for whatever reason.
-    unrendered: Vec<(Box<str>, Meant)>,
+    pending: Vec<(Box<str>, PossibleDeclaration)>,
 }
 
 /// What a VidraResource may declare.
-enum Meant {
+enum PossibleDeclaration {
     /// Objects of these kinds and names.
     Objects(Arc<Parsed>),
     /// Objects whose kinds and names stand in its texts, which make no manifest, and those of the revision that was read
@@ -326,18 +327,18 @@ enum Meant {
     Anything,
 }
 
-impl Others {
+impl UnknownDeclarations {
     /// One that may declare the object.
-    fn unknown(&self, key: &ObjectKey) -> Option<&str> {
+    fn may_declare(&self, key: &ObjectKey) -> Option<&str> {
         if mutants::is(Mutant::UnrenderedDeclaresNothing) {
-            return self.silent.as_deref();
+            return self.untold.as_deref();
         }
-        let may = self.unrendered.iter().find(|(_, meant)| meant.may_declare(key));
-        may.map(|(name, _)| &**name).or(self.silent.as_deref())
+        let may = self.pending.iter().find(|(_, possible)| possible.may_declare(key));
+        may.map(|(name, _)| &**name).or(self.untold.as_deref())
     }
 }
 
-impl Meant {
+impl PossibleDeclaration {
     fn may_declare(&self, key: &ObjectKey) -> bool {
         let declares = |parsed: &Parsed| {
             parsed.objects.iter().any(|one| {
@@ -357,7 +358,7 @@ pub(super) fn asks_again(plan: &Plan) -> Option<Requeue> {
     until_known(plan.stays.values())
 }
 
-/// The same for a plan that the removal guard holds. Its `stays` is empty while it waits, so its `drops` are
+/// When to look again for a plan that the removal guard holds. Its `stays` is empty while it waits, so its `drops` are
 /// asked; and nothing of it is done, so what it waits for does not come.
 pub(super) fn asks_again_while_held(plan: &Plan) -> Option<Requeue> {
     until_known(plan.drops.values().flatten())
@@ -368,21 +369,21 @@ fn until_known<'p>(mut handovers: impl Iterator<Item = &'p Handover>) -> Option<
     handovers.any(is_unknown).then_some(Requeue::Retry(Retry::Soon))
 }
 
-/// What a target that goes says while some of its objects stay.
-pub(super) fn stays(plan: &Plan, inventory: &Inventory) -> Option<Delivery> {
-    let (reason, message) = why_kept(staying(plan, inventory))?;
+/// What the status of a target that is torn down says while some of its objects stay.
+pub(super) fn teardown_delivery(plan: &Plan, inventory: &Inventory) -> Option<Delivery> {
+    let (reason, message) = retention(retained(plan, inventory))?;
     Some(Delivery::TearingDown { reason, message })
 }
 
 /// What stays for now of what a plan would remove, and why.
-pub(super) fn kept(plan: &Plan, inventory: &Inventory) -> Option<RemovingObjects> {
-    let (reason, message) = why_kept(staying(plan, inventory))?;
-    let objects = i64::try_from(staying(plan, inventory).count()).unwrap_or(i64::MAX);
+pub(super) fn removing_objects(plan: &Plan, inventory: &Inventory) -> Option<RemovingObjects> {
+    let (reason, message) = retention(retained(plan, inventory))?;
+    let objects = i64::try_from(retained(plan, inventory).count()).unwrap_or(i64::MAX);
     Some(RemovingObjects { objects, reason: reason.to_string(), message: Some(message) })
 }
 
 /// What stays for now, after a live read too.
-pub(super) fn staying<'p>(
+pub(super) fn retained<'p>(
     plan: &'p Plan,
     inventory: &Inventory,
 ) -> impl Iterator<Item = (&'p ObjectKey, &'p Handover)> {
@@ -390,7 +391,7 @@ pub(super) fn staying<'p>(
 }
 
 /// Why something stays for now: the reason, and the first object in words.
-pub(super) fn why_kept<'p>(
+pub(super) fn retention<'p>(
     stays: impl Iterator<Item = (&'p ObjectKey, &'p Handover)>,
 ) -> Option<(Reason, String)> {
     // What waits for others is told first: it may need a person.

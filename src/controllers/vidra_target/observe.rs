@@ -15,7 +15,7 @@ use vidra_core::{
 use super::{
     context::Context,
     drift::{Suspects, applied_before, vanished},
-    handover::handovers,
+    handover::classify_undeclared,
     hub_restore::{known_generation, restore_hold},
     status::Status,
     visibility::Blind,
@@ -81,6 +81,6 @@ pub(super) async fn observe(
     let before = applied_before(ctx, session, desired, &suspects, (&live, &vanished), delivered).await;
     let mut declared = MergeLookup::new(wants);
     let gone = inventory.keys().filter(|key| declared.get(key).is_none());
-    let handovers = handovers(ctx, session, gone);
+    let handovers = classify_undeclared(ctx, session, gone);
     Observation { live, vanished, before, handovers, suspects, behind, generation: generations.highest }
 }

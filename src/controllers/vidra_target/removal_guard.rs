@@ -11,7 +11,7 @@ use vidra_core::{
     status::{Delivery, Reason},
 };
 
-use super::{context::Context, events::say, handover::why_kept};
+use super::{context::Context, events::say, handover::retention};
 use crate::{controllers::approvals::command, desired::Desired, hub::events::Severity};
 
 /// Characters of their names: what approves comes behind them, and is not to be cut off.
@@ -45,7 +45,7 @@ pub(super) fn guard_removal(
     let open = plan.drops.iter().filter_map(|(key, stays)| Some((key, stays.as_ref()?)));
     let open = open.filter(|(_, stays)| !is_told || matches!(stays.why(), Handover::Awaited(_)));
     // What another VidraResource takes over is no loss; nothing is changed before that is known.
-    if let Some((reason, why)) = why_kept(open) {
+    if let Some((reason, why)) = retention(open) {
         let message = format!(
             "the revision drops {dropped} of {objects} objects, and nothing is changed before it is known whether others take them over: {why}"
         );

@@ -12,7 +12,7 @@ use super::{
     context::Context,
     execute::execute,
     finish::settle_and_requeue,
-    handover::{asks_again, claimed_now, disclaim, handovers, stays},
+    handover::{asks_again, claims_now, classify_undeclared, disclaim, teardown_delivery},
     hub_restore::goes_behind,
     inventory::{chunk_lands_in, write},
     inventory_recovery::{may_have_delivered, with_found},
@@ -71,7 +71,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         publish_unseen(ctx, held).await?;
         return Ok(Requeue::Retry(Retry::Soon));
     }
-    let executor = ctx.executor(session, &owner, &desired, &fence, claimed_now(ctx, session));
+    let executor = ctx.executor(session, &owner, &desired, &fence, claims_now(ctx, session));
     let held = inventory::joined(&chunks);
     let (execution, mut change) = execute(ctx, &executor, &plan, held, inventory, None).await?;
     if execution.withdrawn {
@@ -79,7 +79,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
     }
     look_for_kinds(session, execution.delivery.as_ref()).await;
     change.settle(ctx).await?;
-    let stays = || stays(&plan, &execution.inventory);
+    let stays = || teardown_delivery(&plan, &execution.inventory);
     let (ended, lands) = ended(ctx);
     let delivery = execution.delivery.or_else(stays).unwrap_or(ended);
     if delivery == Delivery::TornDown {
@@ -116,7 +116,7 @@ fn plan_to_leave(ctx: &Context<'_>, session: &Session, inventory: &Inventory) ->
     };
     let (wants, live) = (BTreeMap::new(), BTreeMap::new());
     let (vanished, before) = (BTreeMap::new(), BTreeMap::new());
-    let handovers = handovers(ctx, session, inventory.keys());
+    let handovers = classify_undeclared(ctx, session, inventory.keys());
     plan::plan(&PlanInput {
         presence,
         wants: &wants,
