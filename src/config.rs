@@ -1,4 +1,5 @@
-//! What the process goes by: what its flags say, and the settings that can be changed while it runs (`dynamic_settings`, `tuning`).
+//! What the process goes by: what its flags say, and the settings that can be changed while it runs (`dynamic_settings`,
+//! `tuning`).
 
 pub mod dynamic_settings;
 pub mod health_rules;
@@ -49,7 +50,7 @@ pub enum Inherit {
     Refuse,
     /// It is this hub's from now on.
     Adopt,
-    /// The same, and where the identity is lost another one is made.
+    /// It is this hub's from now on, and where the identity is lost another one is made.
     NewIdentity,
 }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use vidra_api::DriftSpec;
 use vidra_core::{
-    ignore::{Autoscalers, InvalidIgnore, Rules, Sparing},
+    ignore::{Autoscalers, Exemptions, InvalidIgnore, Rules},
     object::ObjectKey,
     overrides::OverrideError,
     plan::Want,
@@ -21,18 +21,18 @@ use crate::base::interner::Interned;
 pub struct Desired {
     /// The declared objects.
     pub objects: BTreeMap<ObjectKey, Declared>,
-    /// The same, as planning needs them.
+    /// The declared objects, as planning needs them.
     pub wants: BTreeMap<ObjectKey, Want>,
     /// Objects of kinds that the member does not know.
     pub unresolved: Vec<Unresolved>,
     /// What is refused of it where it was not delivered before.
     pub unknown: Option<OverrideError>,
-    /// What was asked for last of [`Desired::sparing`]: the members that share this mostly ask alike.
-    sparing: Mutex<Option<Spared>>,
+    /// What was asked for last of [`Desired::exemptions`]: the members that share this mostly ask alike.
+    exemptions: Mutex<Option<FieldExemptions>>,
 }
 
 /// What is left alone, and by which rules.
-type Spared = (DriftSpec, Arc<Autoscalers>, Arc<Sparing>);
+type FieldExemptions = (DriftSpec, Arc<Autoscalers>, Arc<Exemptions>);
 
 impl Desired {
     /// What was rendered, under the keys that all that is kept of its objects shares.
@@ -63,20 +63,20 @@ impl Desired {
     ///
     /// # Errors
     /// A path that cannot be read.
-    pub fn sparing(
+    pub fn exemptions(
         &self,
         spec: &DriftSpec,
         autoscalers: &Arc<Autoscalers>,
-    ) -> Result<Arc<Sparing>, InvalidIgnore> {
-        let mut held = self.sparing.lock();
+    ) -> Result<Arc<Exemptions>, InvalidIgnore> {
+        let mut held = self.exemptions.lock();
         let asked = |held: &&(DriftSpec, Arc<Autoscalers>, _)| (&held.0, &held.1) == (spec, autoscalers);
-        if let Some((_, _, sparing)) = held.as_ref().filter(asked) {
-            return Ok(Arc::clone(sparing));
+        if let Some((_, _, exemptions)) = held.as_ref().filter(asked) {
+            return Ok(Arc::clone(exemptions));
         }
         let objects = self.objects.values().map(|one| (&one.gvk, &one.key, &*one.body));
-        let sparing = Arc::new(Rules::compile(spec)?.sparing(objects, &self.unresolved, autoscalers));
-        *held = Some((spec.clone(), Arc::clone(autoscalers), Arc::clone(&sparing)));
-        Ok(sparing)
+        let exemptions = Arc::new(Rules::compile(spec)?.exemptions(objects, &self.unresolved, autoscalers));
+        *held = Some((spec.clone(), Arc::clone(autoscalers), Arc::clone(&exemptions)));
+        Ok(exemptions)
     }
 
     /// Whether it is declared, as far as can be told: an object of a kind that is not known now is.

@@ -1,4 +1,5 @@
-//! Back-off: pauses that grow while something fails, and delays that are spread.
+//! Back-off of tasks: pauses that grow while something fails, and delays that are spread. That of failed reconciles is in
+//! `workqueue`.
 
 use std::time::Duration;
 

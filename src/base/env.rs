@@ -117,7 +117,7 @@ impl Clock for Uptime {
 pub struct SeededRng(Mutex<fastrand::Rng>);
 
 impl SeededRng {
-    /// The same seed gives the same numbers.
+    /// Equal seeds give equal numbers.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }

@@ -147,7 +147,7 @@ impl CallError {
             if missing.is(group, plural, name) || mutants::is(Mutant::AnyNotFound))
     }
 
-    /// The same of an object of a kind that is known beforehand.
+    /// This very object, of a kind that is known beforehand, is not there.
     pub fn is_gone_of<K: Resource<DynamicType = ()>>(&self, name: &str) -> bool {
         self.is_gone(&K::group(&()), &K::plural(&()), name)
     }
@@ -208,7 +208,7 @@ impl CallError {
         }
     }
 
-    /// The same of what the server has said.
+    /// Of what the server has said of a call about objects.
     pub fn of_status(status: Status, about: About<'_>, redactions: &Redactions) -> Self {
         let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
         let causes = causes.iter().take(causes_max());
@@ -311,8 +311,8 @@ fn is_said(status: &Status) -> bool {
     is_failure || mutants::is(Mutant::HtmlBelieved)
 }
 
-/// A conversion webhook did not answer, or wrongly: the server says so as it does of a wrong field, by 500 without a reason.
-/// The manifest is as it should be. Source: apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go.
+/// A conversion webhook did not answer, or wrongly: the server says so as it does of a wrong field, by 500 without a
+/// reason. The manifest is as it should be. Source: apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go.
 fn is_of_conversion(message: &str) -> bool {
     message.contains("conversion webhook for ")
 }

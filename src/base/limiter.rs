@@ -1,5 +1,5 @@
-//! How many calls a member may have under way: a few always, and more out of what all members share. So a
-//! thousand members at work do not drown the process, or themselves, in calls that wait for each other; and
+//! How many calls a member may have under way, and no rate limit (QPS): a few always, and more out of what all members
+//! share. So a thousand members at work do not drown the process, or themselves, in calls that wait for each other; and
 //! members that never answer take nothing from the others but speed.
 
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Turns {
         Ok(Turn([own, self.all.clone().acquire_owned().await?]))
     }
 
-    /// The same, if there is one and nobody waits for it.
+    /// A turn at reading a page, if there is one and nobody waits for it.
     pub fn free_turn(&self) -> Option<Turn> {
         let own = self.own.clone().try_acquire_owned().ok()?;
         Some(Turn([own, self.all.clone().try_acquire_owned().ok()?]))

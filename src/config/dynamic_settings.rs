@@ -36,7 +36,7 @@ pub struct Bounds {
     /// Bytes of memory, as `vidra_core::weight` has it: of what is parsed, and of what is rendered. Members on which it
     /// comes out alike share one rendering.
     pub bytes: usize,
-    /// The same of all namespaces together; [`usize::MAX`]: as much as there is.
+    /// Bytes of memory, of all namespaces together; [`usize::MAX`]: as much as there is.
     pub hub: usize,
     /// They are of what is delivered: it has more room.
     pub is_wide: bool,

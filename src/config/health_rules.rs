@@ -37,7 +37,7 @@ use crate::{
     },
     wire::{
         self, Wire,
-        follow::{WatchEvent, Object},
+        follow::{Object, WatchEvent},
     },
 };
 
@@ -131,6 +131,11 @@ impl HealthRules {
         self.lists.clone().acquire_owned().await.ok()
     }
 
+    /// A turn at listing, if one is free.
+    pub fn free_turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.lists.clone().try_acquire_owned().ok()
+    }
+
     /// An object of this kind is judged otherwise though it has not changed.
     pub fn note_turned(&self, group: &str, kind: &str) {
         self.turned.fetch_add(1, Ordering::Relaxed);
@@ -143,8 +148,8 @@ impl HealthRules {
         self.turned.load(Ordering::Relaxed)
     }
 
-    /// Waits until objects were judged otherwise though they had not changed; how many, by the rule that judges them now, and
-    /// the ConfigMap that changed last.
+    /// Waits until objects were judged otherwise though they had not changed; how many, by the rule that judges them now,
+    /// and the ConfigMap that changed last.
     pub async fn next_turned(&self) -> (BTreeMap<String, u64>, Option<ObjectReference>) {
         self.news.notified().await;
         tokio::time::sleep(TOGETHER).await;

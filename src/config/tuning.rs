@@ -20,7 +20,7 @@ use crate::{
     },
     wire::{
         self, Wire,
-        follow::{WatchEvent, Object},
+        follow::{Object, WatchEvent},
     },
 };
 
@@ -78,7 +78,8 @@ pub struct Change<'a> {
 }
 
 /// Follows the ConfigMap until cancelled, and tells what was read each time. `asked` turns true when it is known, or
-/// known that the hub lacks the right to read it: such a hub works by its flags. Any other failure says nothing of what it allows.
+/// known that the hub lacks the right to read it: such a hub works by its flags. Any other failure says nothing of what it
+/// allows.
 pub async fn follow(
     client: Client,
     namespace: &str,

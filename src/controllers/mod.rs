@@ -191,9 +191,9 @@ impl Hub {
         }
     }
 
-    /// Whether a status of this key that has this to tell may be written now. Not a mere question: `false` queues the key for
+    /// Whether a status of this key that has this to tell may be written now; where not, requeues the key for
     /// when it may.
-    fn take_status_turn(&self, key: &Key, change: StatusChange) -> bool {
+    fn write_now_or_requeue(&self, key: &Key, change: StatusChange) -> bool {
         let due = self.state.lock().status_due(key, change, Instant::now());
         if let Due::In(wait) = due {
             self.queue.add_after(key.clone(), wait);

@@ -1,5 +1,5 @@
-//! Rules that a VidraResource has of its own, for health and for what comes back: read once for what is written, and those by
-//! which a target goes.
+//! The rules that a VidraResource has of its own, for health and for feedback: compiled once for what its spec says, and
+//! those by which a target goes, which may still be the ones that were delivered.
 
 use std::sync::Arc;
 
@@ -36,30 +36,30 @@ pub(super) struct Memory {
     feedback: Option<Arc<OwnFeedback>>,
 }
 
-/// The health rules that a VidraResource has now; `None`: it has none, or is not there. One that cannot be used any more is as
-/// it was.
+/// The health rules that a VidraResource has now; `None`: it has none, or is not there. One that cannot be used any more is
+/// as it was.
 pub(super) fn own_health(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnHealth>> {
-    let known = |memory: &Memory| memory.health.clone();
-    read_once(hub, key, |spec| &spec.health_check_exprs, (known, |memory| &mut memory.health), own::read)
+    let known = hub.state.lock().resource(key).and_then(|memory| memory.own_rules.health.clone());
+    read_once(hub, key, |spec| &spec.health_check_exprs, known, |memory| &mut memory.health, own::read)
 }
 
 /// The rules of feedback that a VidraResource has now; `None`: it has none, or is not there.
 pub(super) fn own_feedback(hub: &Hub, key: &ResourceKey) -> Option<Arc<OwnFeedback>> {
     let compile = |written: &[FeedbackRule], _: &_| feedback::Rules::read(written);
-    let known = |memory: &Memory| memory.feedback.clone();
-    read_once(hub, key, |spec| &spec.status_feedback, (known, |memory| &mut memory.feedback), compile)
+    let known = hub.state.lock().resource(key).and_then(|memory| memory.own_rules.feedback.clone());
+    read_once(hub, key, |spec| &spec.status_feedback, known, |memory| &mut memory.feedback, compile)
 }
 
-/// What a list of a VidraResource's spec says now: read where it is news, and remembered where `known` finds it.
+/// What a list of a VidraResource's spec says now: read where it is not what is `known`, and remembered.
 fn read_once<W: Clone + PartialEq, R: Default, P>(
     hub: &Hub,
     key: &ResourceKey,
     list: fn(&VidraResourceSpec) -> &Vec<W>,
-    (known, memory): (fn(&Memory) -> Slot<W, R, P>, fn(&mut Memory) -> &mut Slot<W, R, P>),
+    known: Slot<W, R, P>,
+    memory: fn(&mut Memory) -> &mut Slot<W, R, P>,
     compile: impl FnOnce(&[W], &R) -> (R, Vec<P>),
 ) -> Slot<W, R, P> {
     let resource = hub.catalog.resource(key)?;
-    let known = hub.state.lock().resource(key).and_then(|memory| known(&memory.own_rules));
     let (rules, is_news) = read(&resource, list(&resource.spec), known, compile);
     if is_news {
         let mut state = hub.state.lock();
@@ -91,8 +91,8 @@ fn read<W: Clone + PartialEq, R: Default, P>(
     (Some(Arc::new(OwnRules { uid, written: written.to_vec(), rules: Arc::new(rules), problems })), true)
 }
 
-/// The rules that a target goes by: those of which its spec has the digest. What is declared now may not have reached it, or
-/// be held; then it goes by what it went by `before`, and where this process never knew that, by what is declared now.
+/// The rules that a target goes by: those of which its spec has the digest. What is declared now may not have reached it,
+/// or be held; then it goes by what it went by `before`, and where this process never knew that, by what is declared now.
 pub(super) fn delivered<R>(
     now: Arc<R>,
     before: impl FnOnce() -> Arc<R>,

@@ -1,8 +1,6 @@
 //! What the loops remember between reconciles; lost with the process, and nothing is wrong then.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 use vidra_api::{Change, ChangeKind, DriftSpec};
@@ -220,7 +218,7 @@ impl ControllerState {
         self.resources.get(key)
     }
 
-    /// The same, to change it.
+    /// What is remembered of a VidraResource, to change it.
     pub(super) fn resource_mut(&mut self, key: &ResourceKey) -> &mut ResourceMemory {
         self.resources.entry(key.clone()).or_default()
     }
@@ -230,7 +228,7 @@ impl ControllerState {
         self.members.get(name)
     }
 
-    /// The same, to change it.
+    /// What is remembered of a MemberCluster, to change it.
     pub(super) fn member_mut(&mut self, name: &str) -> &mut MemberMemory {
         self.members.entry(name.to_owned()).or_default()
     }

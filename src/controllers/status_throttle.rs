@@ -40,6 +40,13 @@ pub(super) enum StatusChange {
     Durable,
 }
 
+impl StatusChange {
+    /// It is one of the target itself, not of its values alone.
+    pub(super) fn is_of_target(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Values | Self::ValuesStable)
+    }
+}
+
 /// When a status is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
@@ -118,12 +125,22 @@ impl ValuePace {
         if !std::mem::take(&mut self.due) {
             return;
         }
+        self.busy |= self.would_be_busy(now);
         self.written.push_back(now);
         if self.written.len() > BUSY_FROM {
             self.written.pop_front();
         }
-        let first = self.written.front().filter(|_| self.written.len() == BUSY_FROM);
-        self.busy |= first.is_some_and(|first| now.duration_since(*first) <= BUSY_WITHIN);
+    }
+
+    /// What is written now makes them busy.
+    fn becomes_busy(&self, now: Instant) -> bool {
+        self.due && self.would_be_busy(now)
+    }
+
+    /// Values that are written now are the last of so many in so short a time.
+    fn would_be_busy(&self, now: Instant) -> bool {
+        let first = (self.written.len() + 1).checked_sub(BUSY_FROM).and_then(|nth| self.written.get(nth));
+        first.is_some_and(|first| now.duration_since(*first) <= BUSY_WITHIN)
     }
 }
 
@@ -172,7 +189,8 @@ impl StatusThrottle {
             }
             StatusChange::Durable => {}
         }
-        let is_end = self.passing && !matches!(change, StatusChange::Transient | StatusChange::Values | StatusChange::ValuesStable);
+        let is_end = self.passing
+            && !matches!(change, StatusChange::Transient | StatusChange::Values | StatusChange::ValuesStable);
         if !is_end && let Some(rest) = self.sent.and_then(|sent| rest_of(BETWEEN_STATUSES, sent, now)) {
             self.deferred = true;
             return Due::In(rest);
@@ -185,7 +203,8 @@ impl StatusThrottle {
     /// Its values change all the time, and are written rarely; not those that have rested since, though nobody has asked.
     pub(super) fn has_busy_values(&self, now: Instant) -> bool {
         let is_near = |sent| now.saturating_duration_since(sent) <= BUSY_WITHIN;
-        self.values.busy && (self.values.waits.is_some() || self.sent.is_some_and(is_near))
+        let is_busy = self.values.busy && (self.values.waits.is_some() || self.sent.is_some_and(is_near));
+        is_busy || self.values.becomes_busy(now)
     }
 
     /// One that was due was sent, and answered or given up. It may have waited for its turn among the calls to the hub's
@@ -201,8 +220,8 @@ impl StatusThrottle {
         self.rest_turn();
     }
 
-    /// A turn that nobody needs now is kept until it has passed: whoever gave turns back and took others would take them from
-    /// the rest.
+    /// A turn that nobody needs now is kept until it has passed: whoever gave turns back and took others would take them
+    /// from the rest.
     fn rest_turn(&mut self) {
         self.turn_rests = self.turn.is_some();
     }
@@ -250,7 +269,7 @@ mod tests {
     }
 
     use Due::{In, Never, Now};
-    use StatusChange::{Followed, Durable, Nothing, Transient, ValuesStable, Values};
+    use StatusChange::{Durable, Followed, Nothing, Transient, Values, ValuesStable};
 
     #[test]
     fn what_stands_is_written_at_once_and_then_once_a_second() {
@@ -309,7 +328,7 @@ mod tests {
         let mut written = Vec::new();
         let mut second = |throttle: &mut StatusThrottle, second: u64, news| {
             let now = start + Duration::from_secs(second);
-            let due = throttle.due(change, now, &team(), &mut turns);
+            let due = throttle.due(news, now, &team(), &mut turns);
             if due == Now {
                 throttle.sent(true, now);
                 written.push(second);
@@ -337,7 +356,7 @@ mod tests {
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         let mut at = |throttle: &mut StatusThrottle, second: u64, news| {
             let now = start + Duration::from_secs(second);
-            let due = throttle.due(change, now, &team(), &mut turns);
+            let due = throttle.due(news, now, &team(), &mut turns);
             let busy = throttle.has_busy_values(now);
             if due == Now {
                 throttle.sent(true, now);
@@ -347,7 +366,7 @@ mod tests {
         for second in [0, 10, 20, 30, 40] {
             assert_eq!(at(&mut throttle, second, Values), (Now, false));
         }
-        at(&mut throttle, 50, Values);
+        assert_eq!(at(&mut throttle, 50, Values), (Now, true), "nothing newer is written for a while");
         assert_eq!(at(&mut throttle, 60, Values), (In(ms(590_000)), true));
         // Something else is to be told, and they go along with a time.
         assert_eq!(at(&mut throttle, 70, Durable), (Now, true));
@@ -368,7 +387,7 @@ mod tests {
             (StatusThrottle::default(), ValueTurns::default(), Instant::now());
         let mut send = |throttle: &mut StatusThrottle, second: u64, news, taken| {
             let now = start + Duration::from_secs(second);
-            assert_eq!(throttle.due(change, now, &team(), &mut turns), Now, "at {second} s");
+            assert_eq!(throttle.due(news, now, &team(), &mut turns), Now, "at {second} s");
             let busy = throttle.has_busy_values(now);
             throttle.sent(taken, now);
             busy
@@ -380,7 +399,7 @@ mod tests {
         for second in [70, 80, 90, 100, 110] {
             assert!(!send(&mut throttle, second, Values, true));
         }
-        assert!(!send(&mut throttle, 120, Values, true));
+        assert!(send(&mut throttle, 120, Values, true), "it is the last for a while");
         assert!(throttle.has_busy_values(start + ms(220_000)));
         for second in [221, 230] {
             assert!(!send(&mut throttle, second, Durable, true), "they are as they were for more than 100 s");

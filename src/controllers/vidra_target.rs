@@ -51,8 +51,8 @@ use self::{
     execute::{execute, tend},
     finish::finish,
     handover::{asks_again_while_held, claim, claim_at_rest, claims_now, disclaim},
-    hub_restore::{cannot_look, note_first_look},
-    ignore::sparing,
+    hub_restore::{note_first_look, skip_first_look},
+    ignore::read_exemptions,
     inventory::{InventoryChange, current_inventory, enter_proofs},
     inventory_recovery::{Recovery, note_past, recover_inventory},
     observe::{Scope, observe},
@@ -119,16 +119,16 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
     if spec.desired == DesiredState::Forgotten {
         return forget(ctx).await;
     }
-    own_health::hand_over(ctx);
+    own_health::install_rules(ctx);
     let intent = confirm(ctx.hub, ctx.key, spec);
     if let Some(rests) = at_rest(ctx, intent) {
         if intent == Confirmation::NotAllowed && !mutants::is(Mutant::RevokedAwaited) {
             // Others wait for its first look, which does not come while the namespace is not allowed.
-            cannot_look(ctx);
+            skip_first_look(ctx);
         }
         claim_at_rest(ctx).await;
         // Of an owner that is known by then.
-        own_health::hand_over(ctx);
+        own_health::install_rules(ctx);
         let told = publish_unseen(ctx, rests).await?;
         // By the VidraResource's word alone, which nothing tells when that is taken back.
         let is_unwritten = ctx.is_suspended() && !spec.suspend;
@@ -175,7 +175,7 @@ async fn run(ctx: &Context<'_>) -> Result<Requeue, CallError> {
 
 /// Publishes this for a target that cannot be looked at and whose declaration is unknown: others stop waiting for it.
 async fn publish_unknown(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
-    cannot_look(ctx);
+    skip_first_look(ctx);
     claim(ctx, Claim::Unknown);
     publish_unseen(ctx, delivery).await
 }
@@ -207,26 +207,26 @@ async fn keep(
     create_namespaces: bool,
 ) -> Result<Requeue, CallError> {
     let owner = ctx.owner(create_namespaces);
-    let sparing = match sparing(ctx, desired) {
-        Ok(sparing) => sparing,
+    let exemptions = match read_exemptions(ctx, desired) {
+        Ok(exemptions) => exemptions,
         Err(delivery) => {
             note_first_look(ctx, session);
             publish(ctx, Status::of(delivery), (desired, None), &InventoryChange::default()).await?;
             return Ok(Requeue::Retry(Retry::Rarely));
         }
     };
-    session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), sparing);
+    session.records.declare(owner.hash.clone(), owner.since, ctx.key.clone(), desired.clone(), exemptions);
     let status = ctx.target.status.as_ref();
     let was_ready =
         ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
-    session.records.set_told(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
-    own_health::hand_to(ctx, session, &owner.hash);
+    session.records.set_previous_health(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
+    own_health::install_rules_in(ctx, session, &owner.hash);
     session.records.set_feedback_rules(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
         Ok(blind) => blind,
         Err(requeue) => return Ok(requeue),
     };
-    own_health::judge(ctx, session, &owner, desired).await;
+    own_health::list_unjudged(ctx, session, &owner, desired).await;
     let wants = match blind.is_empty() {
         true => Cow::Borrowed(&desired.wants),
         false => Cow::Owned(blind.seen(&desired.wants)),
@@ -304,7 +304,7 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallE
     if matches!(held, Delivery::Waiting { .. }) {
         session.later_generations.wait(ctx.key, !delivered);
         // Mostly it is over in a moment, and what would be told need not be made.
-        if !ctx.hub.take_status_turn(&Key::Target(ctx.key.clone()), StatusChange::Transient) {
+        if !ctx.hub.write_now_or_requeue(&Key::Target(ctx.key.clone()), StatusChange::Transient) {
             return Ok(Requeue::OnChange);
         }
     }

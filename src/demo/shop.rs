@@ -114,7 +114,7 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), DemoError
     until_within(what, WITHIN, holds).await
 }
 
-/// The same, with a deadline of one's own.
+/// Waits until this holds, with a deadline of one's own.
 pub async fn until_within(what: &str, within: Duration, holds: impl Fn() -> bool) -> Result<(), DemoError> {
     let began = Instant::now();
     while !holds() {

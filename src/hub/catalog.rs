@@ -109,7 +109,7 @@ impl Catalog {
         self.find_resource(key).ok()
     }
 
-    /// The same, or why not.
+    /// One VidraResource, or why there is none.
     ///
     /// # Errors
     /// It is not there, or cannot be read now.
@@ -124,7 +124,7 @@ impl Catalog {
         self.find_target(key).ok()
     }
 
-    /// The same, or why not.
+    /// One VidraTarget, or why there is none.
     ///
     /// # Errors
     /// It is not there, or cannot be read now.
@@ -190,7 +190,7 @@ impl Catalog {
         self.find_member(name).ok()
     }
 
-    /// The same, or why not.
+    /// One MemberCluster, or why there is none.
     ///
     /// # Errors
     /// It is not there, or cannot be read now.
@@ -250,7 +250,7 @@ impl Catalog {
         counts::revisions(self.contents.read().targets.within(namespace))
     }
 
-    /// The same of all namespaces.
+    /// The revisions that the targets of all namespaces have.
     pub fn all_revisions(&self) -> BTreeSet<(ResourceKey, String)> {
         counts::revisions(self.contents.read().targets.all().iter())
     }

@@ -86,7 +86,7 @@ pub enum RevisionError {
         /// What is wrong with it.
         why: String,
     },
-    /// The same object twice, once namespaces are filled in, or an override that a cluster cannot have.
+    /// An object that is declared twice, once namespaces are filled in, or an override that a cluster cannot have.
     #[error("{0}")]
     Render(#[from] RenderError),
     /// What the VidraResources of a namespace render to takes too much memory together.
@@ -533,7 +533,7 @@ impl Revisions {
         parsed + self.rendered_bytes(of)
     }
 
-    /// The same of what was rendered alone.
+    /// Bytes that are held of what was rendered alone.
     fn rendered_bytes(&self, of: impl Fn(&ResourceKey) -> bool) -> usize {
         let slots: Vec<_> = self
             .rendered

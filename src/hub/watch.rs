@@ -27,7 +27,7 @@ use crate::{
     config::{refusal::Refusal, tuning::Tuning},
     wire::{
         self, Glance, TOO_LARGE, Wire,
-        follow::{WatchEvent, Object},
+        follow::{Object, WatchEvent},
     },
     workqueue::{ResourceKey, TargetKey},
 };
@@ -232,7 +232,9 @@ where
                 seen.clear();
                 lists = true;
             }
-            WatchEvent::InitApply(object) => seen.extend(fold_present::<K>(catalog, kind, object, is_anothers)),
+            WatchEvent::InitApply(object) => {
+                seen.extend(fold_present::<K>(catalog, kind, object, is_anothers))
+            }
             WatchEvent::InitDone(version) if version < newest && !mutants::is(Mutant::AnswersUnheeded) => {
                 restored()
             }

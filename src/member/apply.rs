@@ -28,7 +28,7 @@ use self::{
     call::{Deletion, answer_of},
     facts::ObjectFacts,
 };
-use super::{call_guard::CallGuard, live::Live, records::Source, session::Session, fence::Fence};
+use super::{call_guard::CallGuard, fence::Fence, live::Live, records::Source, session::Session};
 use crate::{base::error::CallError, desired::Desired};
 
 /// How an effect ended.
@@ -242,7 +242,10 @@ fn outcome(executor: &Executor<'_>, key: &ObjectKey, end: End<CallError>) -> Out
         }
         End::Adopted { uid, other_versions } => {
             tracing::info!(object = %key, "the hub adopted an object");
-            Outcome::Adopted { uid: uid.to_string(), other_versions: refusal::other_versions(executor, key, &other_versions) }
+            Outcome::Adopted {
+                uid: uid.to_string(),
+                other_versions: refusal::other_versions(executor, key, &other_versions),
+            }
         }
         End::Leaving => Outcome::Leaving,
         End::Present => Outcome::Present,

@@ -13,14 +13,14 @@ use vidra_core::{
     owner::is_controlled_by,
 };
 
-use super::{live::Live, metadata_list, session::Session, fence::Fence};
+use super::{fence::Fence, live::Live, metadata_list, session::Session};
 use crate::base::error::CallError;
 
 /// So many objects of a list are looked at.
 const LOOKED_AT: u32 = 50;
 
-/// What the Pods of the workload with this uid tell of why it has failed: of several the plainest. `None`: nothing, or it is
-/// another one, or no workload.
+/// What the Pods of the workload with this uid tell of why it has failed: of several the plainest. `None`: nothing, or it
+/// is another one, or no workload.
 ///
 /// # Errors
 /// A call failed; also where the hub may not read Pods there.
@@ -50,7 +50,8 @@ pub async fn cause(
     Ok(plainest.map(|found| found.text))
 }
 
-/// Hands over the first objects that bear these labels and that `owner` controls. One at a time: a member may send large ones.
+/// Hands over the first objects that bear these labels and that `owner` controls. One at a time: a member may send large
+/// ones.
 async fn look(
     session: &Session,
     fence: &Fence<'_>,

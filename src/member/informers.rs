@@ -5,10 +5,10 @@
 //! that fails says so and tries on; it never stops another. Where a kind cannot be listed in all namespaces, for
 //! that is forbidden, there is one for each namespace in use.
 //!
-//! `registry` is what runs, `run` and `list` are what one of them does, `reader` what it reads, `places` where there is one,
-//! `verify` how it finds out that a watch lies, `faults` what is said of that, `unreadable` what is known of objects that
-//! cannot be read, `counts` what a status tells, `rests` which lists do not end, `single_list` the lists without a watch,
-//! `rejudge` those for changed health rules.
+//! `registry` is what runs, `run` and `list` are what one of them does, `reader` what it reads, `places` where there is
+//! one, `verify` how it finds out that a watch lies, `faults` what is said of that, `unreadable` what is known of objects
+//! that cannot be read, `counts` what a status tells, `rests` which lists do not end, `single_list` the lists without a
+//! watch, `rejudge` those for changed health rules.
 
 mod counts;
 mod faults;
@@ -313,7 +313,8 @@ impl Informers {
         }
     }
 
-    /// The same of what costs nobody anything while it waits: however much comes, one look a second tells of all.
+    /// Tells those that follow events of what costs nobody anything while it waits: however much comes, one look a second
+    /// tells of all.
     fn notify_later(&self, targets: Vec<TargetKey>) {
         let state = self.state.lock();
         for target in targets.into_iter().filter(|target| state.follows(target)) {
@@ -347,8 +348,8 @@ impl Informers {
         self.wake(users);
     }
 
-    /// What a target's informers follow was listed since the rules that hold for all have changed for it. Where none follows,
-    /// each reconcile lists.
+    /// What a target's informers follow was listed since the rules that hold for all have changed for it. Where none
+    /// follows, each reconcile lists.
     pub fn are_judged(&self, target: &TargetKey) -> bool {
         let rules = self.health.now();
         let state = self.state.lock();

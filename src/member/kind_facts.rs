@@ -10,14 +10,14 @@ use vidra_core::{
     object::Gvk,
 };
 
-use super::{informers::Need, live::Live, session::Session, fence::Fence};
+use super::{fence::Fence, informers::Need, live::Live, session::Session};
 use crate::base::error::{CallError, Class};
 
 /// Reads what the CRDs of these kinds declare, and has their objects judged again that were judged without.
 ///
 /// # Errors
-/// A call failed that may do better later, the first of them. A CRD that is missing or may not be read declares nothing, and so
-/// does one whose reading fails for longer than [`MemberFacts::gives_up`] waits.
+/// A call failed that may do better later, the first of them. A CRD that is missing or may not be read declares nothing,
+/// and so does one whose reading fails for longer than [`MemberFacts::gives_up`] waits.
 ///
 /// [`MemberFacts::gives_up`]: super::records::MemberFacts::gives_up
 pub async fn read_kinds(

@@ -21,9 +21,9 @@ use vidra_core::{
 };
 
 use super::{
+    fence::Fence,
     live::Live,
     session::{Session, is_proper_uid},
-    fence::Fence,
 };
 use crate::{
     base::error::CallError,

@@ -1,5 +1,6 @@
 //! Finds what a target has in a member when its inventory was lost: every kind that can be listed, by owner
-//! label. A label proves nothing: what we have not applied is passed over, and whatever is done with the rest is proved then.
+//! label. A label proves nothing: what we have not applied is passed over, and whatever is done with the rest is proved
+//! then.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,9 +14,9 @@ use vidra_core::{
 };
 
 use super::{
+    fence::Fence,
     metadata_list,
     session::{Readiness, Session},
-    fence::Fence,
 };
 use crate::base::error::{CallError, Class};
 

@@ -26,6 +26,7 @@ mod view;
 mod view_builder;
 
 use std::{
+    cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -40,7 +41,7 @@ use vidra_core::{
     drift::Evidence,
     feedback::{Extract, Rules as FeedbackRules, gather},
     health::{HealthStatus, rules::Rules},
-    ignore::Sparing,
+    ignore::Exemptions,
     merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
@@ -57,7 +58,8 @@ pub use facts::MemberFacts;
 pub use generations::{Generations, LaterGenerations};
 use own_health::Standing;
 pub use own_health::WITHHELD;
-use own_verdicts::has_room;
+use own_values::asked_before;
+use own_verdicts::Room;
 use owners::Owner;
 pub use record::Seen;
 use view_builder::ViewBuilder;
@@ -74,8 +76,8 @@ pub enum Source<'a> {
     Watch,
     /// An item of a list that began at this [`Records::mark`].
     List(u64),
-    /// The same beside a watch that tells, or for some of what is there: it has what is recorded judged again, and tells of
-    /// nothing that is not.
+    /// An item of a list beside a watch that tells, or for some of what is there: it has what is recorded judged again, and
+    /// tells of nothing that is not.
     Beside(u64),
     /// The answer of this owner's own apply: its values are the new baseline.
     Answer(&'a OwnerHash),
@@ -115,18 +117,18 @@ impl Records {
         since: i64,
         target: TargetKey,
         desired: Arc<Desired>,
-        sparing: Arc<Sparing>,
+        exemptions: Arc<Exemptions>,
     ) {
         let (health, feedback) = (None, None);
         let (is_known, was_ready, had_failed) = (false, false, BTreeSet::new());
         let says =
-            Owner { since, target, desired, sparing, health, feedback, is_known, was_ready, had_failed };
+            Owner { since, target, desired, exemptions, health, feedback, is_known, was_ready, had_failed };
         self.inner.lock().declare(owner, says);
     }
 
     /// Says whether an owner's target was Ready as it is declared now: what objects are only waited for takes that from
     /// none. And which of its objects were told as Failed: they may not recover once more.
-    pub fn set_told(&self, owner: &OwnerHash, was_ready: bool, had_failed: BTreeSet<ObjectKey>) {
+    pub fn set_previous_health(&self, owner: &OwnerHash, was_ready: bool, had_failed: BTreeSet<ObjectKey>) {
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
             (known.was_ready, known.had_failed) = (was_ready, had_failed);
         }
@@ -152,7 +154,7 @@ impl Records {
     pub fn set_health_rules(&self, owner: &OwnerHash, rules: Arc<Rules>) {
         let all = self.rules.now();
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
-            known.set_health_rules(rules, &all);
+            known.set_health_rules(rules, &all, &self.views.evidence.secrecy.tuning.now().redact);
         }
     }
 
@@ -183,7 +185,12 @@ impl Records {
         let Some(own) = &known.feedback else { return BTreeSet::new() };
         let is_own = |key: &ObjectKey| inner.record_is(key, |record| record.is_proved(owner));
         let wants = known.desired.wants.iter();
-        let unread = wants.filter(|(key, _)| own.is_unread(key) && is_own(key));
+        let older = LazyCell::new(|| inner.owners.older(known));
+        let before = |key: &ObjectKey| {
+            let asks = older.iter().filter(|(hash, _)| inner.record_is(key, |record| record.is_proved(hash)));
+            asked_before(asks.filter_map(|(_, other)| other.asks_of(key)))
+        };
+        let unread = wants.filter(|(key, _)| own.is_unread(key, || before(key)) && is_own(key));
         unread.map(|(_, want)| want.gvk.clone()).collect()
     }
 
@@ -205,7 +212,7 @@ impl Records {
         let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
         for (key, extract) in all {
             if !objects.get(key).is_some_and(|record| record.is_proved(owner)) {
-                if extract.is_none() && !seen {
+                if !seen && (extract.is_none() || !mutants::is(Mutant::UnseenGivesNothing)) {
                     return None;
                 }
                 // One that is gone gives nothing.
@@ -229,11 +236,16 @@ impl Records {
         let inner = self.inner.lock();
         let Some(known) = inner.owners.get(owner) else { return BTreeSet::new() };
         let Some(own) = &known.health else { return BTreeSet::new() };
-        let unjudged = known.desired.wants.iter().filter(|(key, _)| {
-            own.is_unjudged(key, || has_room(&inner.owners, key, owner))
+        let (room, mut unjudged) = (LazyCell::new(|| Room::of(&inner.owners, known)), BTreeSet::new());
+        for (key, want) in &known.desired.wants {
+            if !unjudged.contains(&want.gvk)
                 && inner.record_is(key, |record| record.view_of(owner).is_some())
-        });
-        unjudged.map(|(_, want)| want.gvk.clone()).collect()
+                && own.is_unjudged(key, || room.is_for(key))
+            {
+                unjudged.insert(want.gvk.clone());
+            }
+        }
+        unjudged
     }
 
     /// Forgets a target that is gone.
@@ -355,8 +367,8 @@ impl Records {
     }
 
     /// What of a target's objects is left alone, as it said last.
-    pub fn sparing(&self, owner: &OwnerHash) -> Arc<Sparing> {
-        self.inner.lock().owners.get(owner).map(|known| Arc::clone(&known.sparing)).unwrap_or_default()
+    pub fn exemptions(&self, owner: &OwnerHash) -> Arc<Exemptions> {
+        self.inner.lock().owners.get(owner).map(|known| Arc::clone(&known.exemptions)).unwrap_or_default()
     }
 
     /// The targets that declare an object.
@@ -380,14 +392,14 @@ impl Records {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let asker = Asker::new(&inner.owners, owner);
-        let mut sparing = inner.owners.get(owner).map(|known| MergeLookup::new(&known.sparing.objects));
+        let mut exemptions = inner.owners.get(owner).map(|known| MergeLookup::new(&known.exemptions.objects));
         let mut declared = MergeLookup::new(&desired.objects);
         keys.filter_map(|key| {
-            let spared = sparing.as_mut().and_then(|sparing| sparing.get(key));
+            let exempt = exemptions.as_mut().and_then(|exemptions| exemptions.get(key));
             let declared = declared.get(key);
             let record = inner.objects.get_mut(key)?;
             let Standing { opens, status, .. } = asker.standing(key, record, declared);
-            Some((key.clone(), record.plan_view(owner, declared, spared, (opens, status))))
+            Some((key.clone(), record.plan_view(owner, declared, exempt, (opens, status))))
         })
         .collect()
     }
@@ -492,7 +504,9 @@ impl Records {
     /// Is our entry gone from this object's managedFields, as far as was seen?
     pub fn has_lost_entry(&self, key: &ObjectKey, own: &OwnerHash) -> bool {
         let is_lost = |baseline: &Baseline| matches!(baseline, Baseline::Lost { .. });
-        self.inner.lock().record_is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.baseline)))
+        self.inner
+            .lock()
+            .record_is(key, |record| record.view_of(own).is_some_and(|view| is_lost(&view.baseline)))
     }
 
     /// The resourceVersion under which nobody held what is left to such, in the object with this uid.

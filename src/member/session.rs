@@ -34,13 +34,13 @@ use super::{
     absent::Absent,
     claims::Claims,
     doubt::Doubt,
+    fence::{Epoch, Fence},
     informers::Informers,
     kinds::Kinds,
     late_creates::LateCreates,
     namespaces::Namespaces,
     records::{LaterGenerations, Records, Secrecy},
     session_deps::SessionDeps,
-    fence::{Epoch, Fence},
 };
 use crate::{
     base::{
@@ -168,7 +168,8 @@ impl Session {
         })
     }
 
-    /// Runs it until [`Session::end`]. To be called once, and where its targets find it: it wakes them when it has an answer.
+    /// Runs it until [`Session::end`]. To be called once, and where its targets find it: it wakes them when it has an
+    /// answer.
     pub fn start(self: &Arc<Self>) {
         let (run, stop) = (self.clone(), self.stop.clone());
         self.tasks.spawn(async move {

@@ -31,7 +31,7 @@ pub struct Pace(Mutex<Asked>);
 struct Asked {
     /// Nothing is to be sent before this.
     until: Option<Instant>,
-    /// The same, as far as an API server said so.
+    /// Nothing is to be sent before this, for an API server said so.
     by_server: Option<Instant>,
     /// When something was sent last although it asked.
     sent: Option<Instant>,

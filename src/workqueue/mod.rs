@@ -1,4 +1,5 @@
-//! The work queue: keyed, deduplicated, delayed, fair across member clusters, with priorities.
+//! The work queue: keyed, deduplicated, delayed, fair across member clusters, with priorities, and with exponential
+//! back-off of failed reconciles.
 //!
 //! A key is held once. While it is worked on it is marked, and what arrives for it meanwhile makes it
 //! ready again when that work ends. Flows (one for each member and for each namespace of the hub) take turns, and within
@@ -126,7 +127,7 @@ enum KeyState {
     Ready(Priority, u64),
     /// When its work began.
     Running(Instant),
-    /// The same; `times`: how often it was added since its work began.
+    /// It is worked on, and is worked on again; `times`: how often it was added since its work began.
     Dirty { since: Instant, priority: Priority, times: u32 },
 }
 
@@ -186,7 +187,7 @@ impl Queue {
         }
     }
 
-    /// The same, when it is more than `known`.
+    /// Waits until more has arrived for a key that is worked on than is `known`; how much.
     pub async fn more_arrivals(&self, key: &Key, known: u32) -> u32 {
         let news = self.inner.lock().news_of(key);
         loop {

@@ -44,7 +44,6 @@ const PARTICIPLES: &[&str] = &[
     "crates/testkit/src/sim/sparing.rs",
     "crates/vidra-core/src/fields/declared.rs",
     "crates/vidra-core/src/fields/taken.rs",
-    "crates/vidra-core/src/ignore/spared.rs",
     "crates/vidra-core/src/status/drifted.rs",
     "crates/vidra-core/src/status/removing.rs",
     "crates/vidra-core/src/unseen.rs",

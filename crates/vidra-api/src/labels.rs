@@ -73,7 +73,7 @@ pub fn hub_selector(hub: &HubId) -> String {
     format!("{HUB_LABEL}={hub}")
 }
 
-/// The same, of what it delivered for one owner.
+/// The label selector of what this hub delivered for one owner.
 #[must_use]
 pub fn owner_selector(hub: &HubId, owner: &OwnerHash) -> String {
     format!("{},{}", hub_selector(hub), owner.label_key())

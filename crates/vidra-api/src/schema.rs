@@ -1,4 +1,4 @@
-//! Pieces of OpenAPI schema that several kinds share. Each bears a bound, because the API server
+//! Validation of specs: pieces of OpenAPI schema that several kinds share. Each bears a bound, because the API server
 //! estimates what a CEL rule may cost from the bounds around it and refuses a CRD over budget.
 //!
 //! A format that people get wrong is a CEL rule and not a `pattern`: the API server answers a

@@ -1,11 +1,11 @@
 //! What is left alone: fields that a VidraResource ignores, and fields that it yields to the controllers that hold
-//! them. Rules are checked once; for one declared object they come to a [`Spared`], and most objects have none.
+//! them. Rules are checked once; for one declared object they come to a [`FieldExemptions`], and most objects have none.
 //!
 //! An ignored field is never compared, and an apply to a live object leaves it as it is. A yielded one is treated so
 //! while somebody who may have it holds it; otherwise it is a field like any other.
 
 mod autoscalers;
-mod spared;
+mod field_exemptions;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 use vidra_api::{DriftSpec, IgnoreTarget, YieldPolicy};
 
 pub use autoscalers::Autoscalers;
-pub use spared::Spared;
+pub use field_exemptions::FieldExemptions;
 
 use autoscalers::{Scaled, Scalers};
 
@@ -60,9 +60,9 @@ pub struct Rules {
 
 /// What the rules come to for all that a target declares.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Sparing {
+pub struct Exemptions {
     /// The objects of which something is, or may be, left alone.
-    pub objects: BTreeMap<ObjectKey, Spared>,
+    pub objects: BTreeMap<ObjectKey, FieldExemptions>,
     /// What matches nothing, most likely by mistake.
     pub unused: Vec<Unused>,
 }
@@ -89,12 +89,12 @@ impl Rules {
 
     /// Applies the rules to declared objects. Of objects of kinds that nobody knows yet it cannot be told what they
     /// match: rules whose target may mean them count as used. Replicas yield to `autoscalers`.
-    pub fn sparing<'a>(
+    pub fn exemptions<'a>(
         &self,
         declared: impl IntoIterator<Item = (&'a Gvk, &'a ObjectKey, &'a Value)> + Clone,
         unresolved: &[Unresolved],
         autoscalers: &Arc<Autoscalers>,
-    ) -> Sparing {
+    ) -> Exemptions {
         let scaled: Vec<Scaled<'a>> = match self.yields {
             true => {
                 let all = declared.clone().into_iter();
@@ -121,14 +121,14 @@ impl Rules {
                     }
                 }
             }
-            let yielding = if self.yields { spared::candidates(gvk, body) } else { Vec::new() };
+            let yielding = if self.yields { field_exemptions::candidates(gvk, body) } else { Vec::new() };
             let is_scaled = !yielding.is_empty() && scaled.iter().any(|scaled| scaled.is(key));
             let scalers = match is_scaled {
                 true => Scalers::Anybody,
                 false => Scalers::Only(Arc::clone(autoscalers)),
             };
-            if let Some(spared) = Spared::new(ignored, yielding, scalers) {
-                objects.insert(key.clone(), spared);
+            if let Some(exempt) = FieldExemptions::new(ignored, yielding, scalers) {
+                objects.insert(key.clone(), exempt);
             }
         }
         for ((target, _), matched) in self.rules.iter().zip(&mut matched) {
@@ -139,7 +139,7 @@ impl Rules {
             }
         }
         let unused = matched.iter().enumerate().flat_map(|(rule, matched)| matched.unused(rule)).collect();
-        Sparing { objects, unused }
+        Exemptions { objects, unused }
     }
 }
 

@@ -153,7 +153,8 @@ const INLINE: &str =
 
 /// Fields that are refused when they say anything, and what to do instead.
 const REFUSED_IN_CLUSTER: &[(&str, &str)] = &[("certificate-authority", INLINE)];
-/// The same for users. What impersonates would, if it were ignored, act with more rights than was meant.
+/// Fields of users that are refused when they say anything, and what to do instead. What impersonates would, if it were
+/// ignored, act with more rights than was meant.
 const REFUSED_IN_USER: &[(&str, &str)] = &[
     ("exec", "it would run a program in the hub; use a service account's token or a client certificate"),
     ("auth-provider", "it needs a plug-in; use a service account's token or a client certificate"),

@@ -413,6 +413,18 @@ pub enum Mutant {
     RefusedHidesEnd,
     /// A target that may have a part of another revision counts as one that was Ready last.
     HalfWasReady,
+    /// A target that has its revision in another namespace, or with other inputs, counts as one that was Ready with it last.
+    OtherInputsWereReady,
+    /// A change of the hub's is forgotten where the rules that hold for all wait for no status after it.
+    ChangeInWaitAlone,
+    /// What own rules said of an object stands when they may read other fields of it.
+    RedactStays,
+    /// What a VidraResource's own rules may not read of an object is hidden from all that judges it there.
+    AllBlind,
+    /// A value that cost too much is not read when older VidraResources ask for less.
+    CostlyStays,
+    /// Values of what nobody can see go.
+    UnseenGivesNothing,
     /// Each VidraResource that asks for values of an object has a bound of its own.
     EachReadsAlone,
     /// A target whose objects have failed counts as one that was Ready last.
@@ -466,7 +478,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 204] = [
+    pub const GUARDS: [Mutant; 210] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -657,6 +669,12 @@ impl Mutant {
         Mutant::RefusedStays,
         Mutant::RefusedHidesEnd,
         Mutant::HalfWasReady,
+        Mutant::OtherInputsWereReady,
+        Mutant::ChangeInWaitAlone,
+        Mutant::RedactStays,
+        Mutant::AllBlind,
+        Mutant::CostlyStays,
+        Mutant::UnseenGivesNothing,
         Mutant::HeldFeedback,
         Mutant::LeaseEditedEnds,
         Mutant::DriftToldOnce,

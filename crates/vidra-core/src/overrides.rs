@@ -214,8 +214,8 @@ impl Overrides {
         })
     }
 
-    /// The first annotation of the hub's own that it does not know and that an entry writes by name, with the entry's place.
-    /// What else entries make of an object is looked at when it is rendered.
+    /// The first annotation of the hub's own that it does not know and that an entry writes by name, with the entry's
+    /// place. What else entries make of an object is looked at when it is rendered.
     pub fn unknown_annotation(&self) -> Option<InvalidOverride> {
         let mut entries = self.entries.iter().enumerate();
         let (index, unknown) =
@@ -329,7 +329,7 @@ impl Entry {
         self.holds(gvk, &key.name) && namespace.is_none_or(|wanted| *wanted == *key.namespace)
     }
 
-    /// The same, whatever the namespace.
+    /// It is about objects of this kind and name, whatever the namespace.
     fn holds(&self, gvk: &Gvk, name: &str) -> bool {
         let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         same(&self.target.name, name)

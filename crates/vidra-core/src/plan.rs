@@ -140,7 +140,7 @@ pub enum Handover {
 }
 
 impl Handover {
-    /// The same, whether or not the object is seen.
+    /// Why, whether or not the object is seen.
     pub fn why(&self) -> &Self {
         match self {
             Self::Unseen(why) => why,
@@ -273,7 +273,7 @@ pub enum Wait {
         /// Its first object that is not current.
         key: ObjectKey,
     },
-    /// The same, where all that is not current of the wave `before` is suspended.
+    /// It waits for that wave, where all that is not current of the wave `before` is suspended.
     Suspended {
         /// The wave that waits.
         wave: i32,

@@ -76,7 +76,7 @@ async fn note(ctx: &Context<'_>, left: Vec<LeftBehind>) -> Result<bool, CallErro
     if left.iter().all(is_noted) {
         return Ok(true);
     }
-    if !ctx.hub.take_status_turn(&key, StatusChange::Durable) {
+    if !ctx.hub.write_now_or_requeue(&key, StatusChange::Durable) {
         return Ok(false);
     }
     let message = message(ctx, &left);

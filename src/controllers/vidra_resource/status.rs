@@ -121,7 +121,7 @@ pub(super) async fn report(ctx: &Context<'_>, status: Status) -> Result<Verdict,
         false if is_passing() => StatusChange::Transient,
         false => StatusChange::Durable,
     };
-    if ctx.hub.take_status_turn(&queue_key, news) {
+    if ctx.hub.write_now_or_requeue(&queue_key, news) {
         log_ready(Some(&before.conditions), &status.conditions);
         write_status(ctx, resource, status).await?;
     }

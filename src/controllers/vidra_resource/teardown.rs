@@ -33,7 +33,7 @@ fn has_left(target: &VidraTarget) -> bool {
     target.spec.desired != DesiredState::Present && is_torn_down(target)
 }
 
-/// The same, or nobody waits for its member any more.
+/// It has left its member, or nobody waits for its member any more.
 pub(super) fn is_over(target: &VidraTarget) -> bool {
     target.spec.desired == DesiredState::Forgotten || has_left(target)
 }

@@ -34,7 +34,7 @@ pub(super) fn unread_problem(ctx: &Context<'_>) -> Option<Problem> {
     Some(too_old(target.or_else(member)?))
 }
 
-/// The same of a MemberCluster that is named, and of which there is no target.
+/// A MemberCluster that cannot be read, in words: one that is named, and of which there is no target.
 pub(super) fn unread_member(ctx: &Context<'_>, cluster: &str) -> Option<Problem> {
     let is_unread = is_member_unread(ctx, cluster);
     is_unread.then(|| too_old(unreadable::message(&format!("MemberCluster {cluster}"))))

@@ -1,5 +1,5 @@
-//! Why workloads of a target have failed, as their Pods tell. Asked when one fails, and again after a while; told until it has
-//! failed no more.
+//! Why workloads of a target have failed, as their Pods tell. Asked when one fails, and again after a while; told until it
+//! has failed no more.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ use vidra_core::{
 use super::context::Context;
 use crate::{
     desired::Desired,
-    member::{cause::cause, session::Session, fence::Fence},
+    member::{cause::cause, fence::Fence, session::Session},
     workqueue::Key,
 };
 
@@ -55,8 +55,8 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
     // Whoever never was, first.
     due.sort_unstable_by_key(|(asked, ..)| *asked);
     let deadline = Instant::now() + WITHIN;
-    // Behind all other work of all members.
-    let turn = if due.is_empty() { None } else { timeout_at(deadline, ctx.hub.health.turn()).await.ok() };
+    // Behind all other work of all members, and not waited for: this reconcile holds a place that others wait for.
+    let turn = if due.is_empty() { None } else { ctx.hub.health.free_turn() };
     let most = if turn.is_some() { ASKED_MOST } else { 0 };
     let (many, mut asked) = (due.len(), 0);
     // Nothing else tells when those that were not asked about may be, or when an answer comes.

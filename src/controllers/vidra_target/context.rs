@@ -28,7 +28,7 @@ use crate::{
     },
     desired::Desired,
     hub::inventory,
-    member::{apply::Executor, session::Session, fence::Fence},
+    member::{apply::Executor, fence::Fence, session::Session},
     workqueue::{TargetKey, Verdict},
 };
 

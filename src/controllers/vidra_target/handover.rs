@@ -91,8 +91,8 @@ pub(super) async fn claim_at_rest(ctx: &Context<'_>) {
     if is_present(ctx.target) {
         // Whoever takes over an object has to know that this one does not declare it any more.
         let (owner, tuning) = (ctx.owner(false), ctx.hub.tuning.now());
-        let sparing = desired.sparing(&ctx.target.spec.drift, &tuning.autoscalers).unwrap_or_default();
-        session.records.declare(owner.hash, owner.since, ctx.key.clone(), desired.clone(), sparing);
+        let exemptions = desired.exemptions(&ctx.target.spec.drift, &tuning.autoscalers).unwrap_or_default();
+        session.records.declare(owner.hash, owner.since, ctx.key.clone(), desired.clone(), exemptions);
     }
     claim(ctx, Claim::Objects(desired));
 }
@@ -153,8 +153,8 @@ fn hands_nothing_over(ctx: &Context<'_>) -> bool {
     is_leaving(ctx.hub, &ctx.key.cluster) || mutants::is(Mutant::NothingHandedOver)
 }
 
-/// Whether another VidraResource declares an object, or may, asked while a target's objects are removed: what the plan found
-/// may be long ago.
+/// Whether another VidraResource declares an object, or may, asked while a target's objects are removed: what the plan
+/// found may be long ago.
 pub(super) fn claims_now<'a>(
     ctx: &'a Context<'a>,
     session: &'a Session,
@@ -172,7 +172,12 @@ pub(super) fn claims_now<'a>(
 }
 
 /// Who else declares the object; `None`: nobody.
-fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, unknown: &UnknownDeclarations) -> Option<Handover> {
+fn handover(
+    ctx: &Context<'_>,
+    session: &Session,
+    key: &ObjectKey,
+    unknown: &UnknownDeclarations,
+) -> Option<Handover> {
     let why = claim_of(ctx, session, key, unknown)?;
     let waits = matches!(why, Handover::Awaited(_) | Handover::Unknown(_));
     // It is gone, or nobody watches its kind.
@@ -180,7 +185,12 @@ fn handover(ctx: &Context<'_>, session: &Session, key: &ObjectKey, unknown: &Unk
     Some(if is_unseen { Handover::Unseen(Box::new(why)) } else { why })
 }
 
-fn claim_of(ctx: &Context<'_>, session: &Session, key: &ObjectKey, unknown: &UnknownDeclarations) -> Option<Handover> {
+fn claim_of(
+    ctx: &Context<'_>,
+    session: &Session,
+    key: &ObjectKey,
+    unknown: &UnknownDeclarations,
+) -> Option<Handover> {
     let holds = |other: &TargetKey| inventory::has(&ctx.hub.catalog.inventory(other), key);
     let mut claimants = session.claims.claimants(ctx.key, key, holds);
     claimants.retain(|other| is_wanted(ctx, other));
@@ -248,8 +258,9 @@ fn unknown_declarations(ctx: &Context<'_>, session: &Session) -> UnknownDeclarat
                     && session.claims.is_known(&key, &target.spec)
             })
         };
-        (!revision.as_deref().is_some_and(has))
-            .then(|| ((*key.resource).into(), possible_declaration(ctx, &key, resource, revision.as_deref(), has)))
+        (!revision.as_deref().is_some_and(has)).then(|| {
+            ((*key.resource).into(), possible_declaration(ctx, &key, resource, revision.as_deref(), has))
+        })
     });
     UnknownDeclarations { untold, pending: pending.collect() }
 }

@@ -30,8 +30,9 @@ pub(super) fn known_generation(ctx: &Context<'_>) -> i64 {
     ctx.target.spec.generation.max(agreed.unwrap_or_default())
 }
 
-/// Why nothing is written to the member, if the hub is behind it.
-pub(super) fn restore_hold(ctx: &Context<'_>, session: &Session, found: &Generations) -> Option<Delivery> {
+/// Why nothing is written to the member, if the hub is behind it. Notes what the target has found, and wakes who goes by
+/// that.
+pub(super) fn check_restore(ctx: &Context<'_>, session: &Session, found: &Generations) -> Option<Delivery> {
     note_later(ctx, session, found);
     let example = found.example.as_ref().map_or_else(String::new, |(key, generation)| {
         format!(" (here {key}, at generation {generation} of the VidraResource)")
@@ -52,7 +53,8 @@ pub(super) fn note_later(ctx: &Context<'_>, session: &Session, found: &Generatio
     }
 }
 
-/// The same for a target that is being removed: what the other targets found says whether its wish may be out of date.
+/// Why a target that is being removed waits, if the hub is behind the member: what the other targets found says whether its
+/// wish may be out of date.
 pub(super) fn goes_behind(ctx: &Context<'_>, session: &Session) -> Option<Delivery> {
     if mutants::is(Mutant::LeavesBehind) {
         return None;
@@ -81,7 +83,7 @@ fn behind(
         return None;
     }
     let awaited = match found || !session.later_generations.is_complete() {
-        true => looked(ctx, session),
+        true => release_waiting(ctx, session),
         false => None,
     };
     if let Some(awaited) = awaited.filter(|_| !mutants::is(Mutant::WritesBeforeLooks)) {
@@ -120,19 +122,19 @@ fn behind(
 /// This target was looked at, or cannot be.
 pub(super) fn note_first_look(ctx: &Context<'_>, session: &Session) {
     if session.later_generations.note_looked(ctx.key) {
-        looked(ctx, session);
+        release_waiting(ctx, session);
     }
 }
 
-/// The same where nobody knows what is wanted there.
-pub(super) fn cannot_look(ctx: &Context<'_>) {
+/// This target cannot be looked at, for nobody knows what is wanted there: others wait for it no more.
+pub(super) fn skip_first_look(ctx: &Context<'_>) {
     if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
         note_first_look(ctx, &session);
     }
 }
 
 /// What is still to be looked at; after the last look those go on that wait for it.
-fn looked(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
+fn release_waiting(ctx: &Context<'_>, session: &Session) -> Option<TargetKey> {
     let awaited = unlooked(ctx, session);
     if awaited.is_none() {
         for (key, is_new) in session.later_generations.complete() {

@@ -3,7 +3,7 @@
 use std::{mem, sync::Arc};
 
 use vidra_core::{
-    ignore::Sparing,
+    ignore::Exemptions,
     status::{Delivery, Reason},
 };
 
@@ -13,19 +13,19 @@ use crate::{
     workqueue::{Key, Priority},
 };
 
-/// As the VidraTarget's spec says. What matches nothing is told by the resource loop, once all targets have
-/// looked.
-pub(super) fn sparing(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Sparing>, Delivery> {
+/// What is left alone as the VidraTarget's spec says. Remembers which rules match nothing, and wakes the VidraResource
+/// where that is news, which tells of it once all targets have looked.
+pub(super) fn read_exemptions(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Exemptions>, Delivery> {
     let spec = &ctx.target.spec.drift;
     let autoscalers = &ctx.hub.tuning.now().autoscalers;
-    let sparing = desired.sparing(spec, autoscalers).map_err(|error| Delivery::Failed {
+    let exemptions = desired.exemptions(spec, autoscalers).map_err(|error| Delivery::Failed {
         reason: Reason::IgnoreInvalid,
         message: error.to_string(),
         stalled: true,
     })?;
     let unused = match spec.ignore.is_empty() {
         true => None,
-        false => Some((spec.clone(), sparing.unused.clone())),
+        false => Some((spec.clone(), exemptions.unused.clone())),
     };
     let is_news = ctx.hub.state.lock().change_target(ctx.key, |state| {
         let before = mem::replace(&mut state.unused, unused);
@@ -34,5 +34,5 @@ pub(super) fn sparing(ctx: &Context<'_>, desired: &Desired) -> Result<Arc<Sparin
     if is_news {
         ctx.hub.queue.add(Key::Resource(ctx.key.resource_key()), Priority::Event);
     }
-    Ok(sparing)
+    Ok(exemptions)
 }

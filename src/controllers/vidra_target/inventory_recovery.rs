@@ -19,9 +19,9 @@ use crate::{
     desired::Desired,
     hub::inventory::{self, ChunkWrite},
     member::{
+        fence::Fence,
         own_objects::{self, Found},
         session::Session,
-        fence::Fence,
     },
     workqueue::TargetKey,
 };

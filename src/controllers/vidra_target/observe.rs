@@ -16,7 +16,7 @@ use super::{
     context::Context,
     drift::{Suspects, applied_before, vanished},
     handover::classify_undeclared,
-    hub_restore::{known_generation, restore_hold},
+    hub_restore::{check_restore, known_generation},
     status::Status,
     visibility::Blind,
 };
@@ -75,7 +75,7 @@ pub(super) async fn observe(
 ) -> Observation {
     let Scope { ctx, session, owner, desired, ref wants, delivered, .. } = *scope;
     let generations = session.records.generations(&owner.hash, desired, known_generation(ctx));
-    let behind = restore_hold(ctx, session, &generations);
+    let behind = check_restore(ctx, session, &generations);
     let suspects = Suspects::of(wants, &live, inventory);
     let vanished = vanished(session, owner, &suspects, &live);
     let before = applied_before(ctx, session, desired, &suspects, (&live, &vanished), delivered).await;

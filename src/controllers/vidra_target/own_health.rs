@@ -11,7 +11,7 @@ use super::{context::Context, visibility::needs};
 use crate::{
     controllers::own_rules::{delivered, own_health},
     desired::Desired,
-    member::{kind_facts, session::Session, fence::Fence},
+    member::{fence::Fence, kind_facts, session::Session},
     workqueue::Key,
 };
 
@@ -20,14 +20,14 @@ const LISTS_REST: Duration = Duration::from_secs(30);
 
 /// Hands over the rules of a target that is known, whatever becomes of it now: where it is left as it is, or cannot be
 /// rendered, what changes meanwhile is judged by them, or a wave that was to wait would open by older ones once it goes on.
-pub(super) fn hand_over(ctx: &Context<'_>) {
+pub(super) fn install_rules(ctx: &Context<'_>) {
     if let Some(session) = ctx.hub.session(&ctx.key.cluster) {
-        hand_to(ctx, &session, &ctx.owner_hash(ctx.key));
+        install_rules_in(ctx, &session, &ctx.owner_hash(ctx.key));
     }
 }
 
-/// The same where its session is at hand.
-pub(super) fn hand_to(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) {
+/// Hands over the rules of a target in a session that is at hand.
+pub(super) fn install_rules_in(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) {
     session.records.set_health_rules(owner, rules(ctx, session, owner));
 }
 
@@ -40,7 +40,12 @@ fn rules(ctx: &Context<'_>, session: &Session, owner: &OwnerHash) -> Arc<Rules> 
 
 /// Has the objects listed that the target's own rules have not judged, or of which what it asks back was not read, by its
 /// owner label. Where that was done a moment ago, or fails, what was known stands until the next reconcile.
-pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Owner, desired: &Desired) {
+pub(super) async fn list_unjudged(
+    ctx: &Context<'_>,
+    session: &Arc<Session>,
+    owner: &Owner,
+    desired: &Desired,
+) {
     let mut unjudged = session.records.unjudged(&owner.hash);
     unjudged.extend(session.records.kinds_without_feedback(&owner.hash));
     if unjudged.is_empty() {
@@ -65,8 +70,8 @@ pub(super) async fn judge(ctx: &Context<'_>, session: &Arc<Session>, owner: &Own
     }
 }
 
-/// Has the CRDs read on which verdicts about declared objects depend. Where that fails, what was known stands until the next
-/// reconcile.
+/// Has the CRDs read on which verdicts about declared objects depend. Where that fails, what was known stands until the
+/// next reconcile.
 pub(super) async fn read_kinds(ctx: &Context<'_>, session: &Session, desired: &Desired, fence: &Fence<'_>) {
     let unread = session.records.unread();
     if unread.is_empty() {

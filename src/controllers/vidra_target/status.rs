@@ -35,7 +35,10 @@ use crate::{
     base::error::CallError,
     controllers::{log_ready, status_fallback, status_throttle::StatusChange},
     desired::Desired,
-    hub::events::{self, One, Saying, Severity},
+    hub::{
+        events::{self, One, Saying, Severity},
+        inventory::Chunks,
+    },
     member::{records::WITHHELD, session::Session},
     workqueue::Key,
 };
@@ -97,13 +100,11 @@ pub(super) async fn publish(
     let told = status_fallback::last_written(ctx.hub, &queue_key, target.status.as_ref());
     let none = VidraTargetStatus::default();
     let before = told.as_ref().unwrap_or(&none);
-    let facts = facts(ctx, status, (desired, session), inventory, before);
+    let known = Known::of(ctx, desired, inventory);
+    let healths = look_at_health(ctx, &status, (desired, session), &known, before);
+    let facts = facts(ctx, status, (desired, session), (&known, healths), before);
     let mut status = target_status(before, &facts);
-    redact(ctx, &mut status.changes);
-    feedback::redact(ctx, &mut status.feedback);
-    if session.is_none() {
-        withhold(ctx, &mut status.unready);
-    }
+    cover(ctx, session, &mut status);
     let late_in = status.progress.as_ref().and_then(|progress| left(progress, facts.timeout, &facts.now));
     // Where it has no rules of its own, and all is well, they go along with what else there is to tell.
     let judged_by = || session.and_then(|session| digest_of_all(ctx, session));
@@ -111,15 +112,17 @@ pub(super) async fn publish(
     let own = tells.then(judged_by).flatten();
     let rules_are_news = own.is_some() && own != status.health_rules;
     let change = change(told.as_ref(), &status, rules_are_news, || is_followed(ctx));
-    let is_due = ctx.hub.take_status_turn(&queue_key, change);
-    let waits = !is_due && !matches!(change, StatusChange::Nothing | StatusChange::Values | StatusChange::ValuesStable);
+    let is_due = ctx.hub.write_now_or_requeue(&queue_key, change);
+    let waits = !is_due && change.is_of_target();
     ctx.hub.state.lock().change_target(ctx.key, |state| {
         state.note_found();
         state.status_waits = waits;
     });
     // Until it is written, further changes of the values do not requeue the target; nor do they where no event is followed.
     // Values that seem to rest do: it is to be told that they rest.
-    if !matches!(change, StatusChange::Nothing | StatusChange::ValuesStable) && !is_due || !ctx.follows_events() {
+    if !matches!(change, StatusChange::Nothing | StatusChange::ValuesStable) && !is_due
+        || !ctx.follows_events()
+    {
         feedback::hold(ctx, session);
     }
     if is_due {
@@ -137,6 +140,15 @@ pub(super) async fn publish(
         });
     }
     Ok(late_in.filter(|left| !left.is_zero()))
+}
+
+/// Takes out what must not be written.
+fn cover(ctx: &Context<'_>, session: Option<&Session>, status: &mut VidraTargetStatus) {
+    redact(ctx, &mut status.changes);
+    feedback::redact(ctx, &mut status.feedback);
+    if session.is_none() {
+        withhold(ctx, &mut status.unready);
+    }
 }
 
 /// Takes out what objects said, and what must not be written now: nobody can look at them again.
@@ -199,22 +211,13 @@ fn facts<'a>(
     ctx: &Context<'a>,
     status: Status,
     (desired, session): (&Desired, Option<&Session>),
-    inventory: &InventoryChange,
+    (known, healths): (&Known<'_>, Healths),
     before: &VidraTargetStatus,
 ) -> TargetFacts<'a> {
-    let chunks = ctx.hub.catalog.inventory(ctx.key);
-    let known = |special: &dyn Fn(&ObjectKey) -> bool| inventory.part(&chunks, special);
-    let settled = SettledObjects::of(&desired.wants, known);
-    let Healths { ready, suspended, unproven, unready } = session.map_or_else(Default::default, |session| {
-        let status = (&status, is_repaired_first(ctx, before));
-        healths(ctx, session, desired, &settled, status, known)
-    });
-    if let Some(unproven) = &unproven {
-        ctx.hub.state.lock().note_unproven(ctx.key, unproven.kinds());
-    }
+    let Healths { ready, suspended, unproven, unready, .. } = healths;
     let leaving = ctx.target.spec.desired != DesiredState::Present;
     // What is known to be there, not what is wanted.
-    let objects = inventory.known(&chunks) as i64;
+    let objects = known.inventory.known(&known.chunks) as i64;
     // Locked here: within the literal below a lock would be held until its end.
     let contention = contention(ctx);
     let corrections = ctx
@@ -281,19 +284,19 @@ struct Healths {
     unproven: Option<Unproven>,
     /// Declared ones that are not healthy.
     unready: Unready,
+    /// When the first of these verdicts ends by itself.
+    ends: Option<Duration>,
 }
 
-/// How many of the target's objects are healthy, and which declared ones are not. Requeues the target for when the first of
-/// these verdicts ends by itself. `known` gives a part of the inventory.
-fn healths(
+/// How many of the target's objects are healthy, and which declared ones are not.
+fn summarize_health(
     ctx: &Context<'_>,
     session: &Session,
     desired: &Desired,
-    settled: &SettledObjects,
+    known: &Known<'_>,
     (status, is_repaired_first): (&Status, bool),
-    known: impl Fn(&dyn Fn(&ObjectKey) -> bool) -> Inventory,
 ) -> Healths {
-    let owner = ctx.owner_hash(ctx.key);
+    let (owner, settled) = (ctx.owner_hash(ctx.key), &known.settled);
     let Healths { mut ready, mut suspended, mut unready, .. } = Healths::default();
     let (mut unproven, mut not_ours) = (Some(Unproven::default()), BTreeMap::new());
     let wait_for =
@@ -337,12 +340,54 @@ fn healths(
         None if status.drift.left.contains(key) || !status.compared => {}
         None => unready.add_missing(key),
     });
+    ready += still_held(&not_ours, |special| known.part(special));
+    Healths { ready, suspended, unproven, unready, ends }
+}
+
+/// How the target's objects are; none of them where there is no session. Notes what comes of that.
+fn look_at_health(
+    ctx: &Context<'_>,
+    status: &Status,
+    (desired, session): (&Desired, Option<&Session>),
+    known: &Known<'_>,
+    before: &VidraTargetStatus,
+) -> Healths {
+    let Some(session) = session else { return Healths::default() };
+    let is_repaired_first = is_repaired_first(ctx, before);
+    let healths = summarize_health(ctx, session, desired, known, (status, is_repaired_first));
+    note_health(ctx, &healths);
+    healths
+}
+
+/// Remembers of which kinds nothing shows how they are, and requeues the target for when the first verdict ends by itself.
+fn note_health(ctx: &Context<'_>, healths: &Healths) {
+    if let Some(unproven) = &healths.unproven {
+        ctx.hub.state.lock().note_unproven(ctx.key, unproven.kinds());
+    }
     // Nothing else tells when what is waited for does not come.
-    if let Some(ends) = ends.filter(|_| !mutants::is(Mutant::VerdictsNeverEnd)) {
+    if let Some(ends) = healths.ends.filter(|_| !mutants::is(Mutant::VerdictsNeverEnd)) {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), ends);
     }
-    ready += still_held(&not_ours, known);
-    Healths { ready, suspended, unproven, unready }
+}
+
+/// The target's inventory as it will be, and what of it is settled.
+struct Known<'a> {
+    chunks: Chunks,
+    inventory: &'a InventoryChange,
+    settled: SettledObjects,
+}
+
+impl<'a> Known<'a> {
+    fn of(ctx: &Context<'_>, desired: &Desired, inventory: &'a InventoryChange) -> Self {
+        let chunks = ctx.hub.catalog.inventory(ctx.key);
+        let settled = SettledObjects::of(&desired.wants, |special| inventory.part(&chunks, special));
+        Self { chunks, inventory, settled }
+    }
+
+    /// The part that is asked for.
+    fn part(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Inventory {
+        self.inventory.part(&self.chunks, wanted)
+    }
 }
 
 /// How many of these are the target's by their uid; somebody else's object in the place of one is not.

@@ -49,7 +49,7 @@ impl Floors {
         now > held && (self.removed.is_empty() || !removed()) && (via == Via::Watch || !told())
     }
 
-    /// The same of an object, where that version of it is held.
+    /// Is this object news, where that version of it is held.
     pub(super) fn is_news_of<K: Resource>(
         &self,
         kind: Listed,

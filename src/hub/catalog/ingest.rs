@@ -355,7 +355,7 @@ impl Catalog {
         }
     }
 
-    /// The same of those that a list did not show.
+    /// Those that a list did not show are gone: who waited for that looks again.
     fn forget_unreadable(&self, kind: Listed, is_unseen: impl Fn(&str, &str) -> bool) {
         let stays = |(of, namespace, name): &Place| *of != kind || !is_unseen(namespace, name);
         let gone = self.contents.write().unread.retain(stays);

@@ -56,7 +56,7 @@ impl Unread {
         self.has(kind, namespace, name) && !mutants::is(Mutant::KnownGoesOn)
     }
 
-    /// The same of a VidraTarget.
+    /// A VidraTarget is among them.
     pub(super) fn hides_target(&self, key: &TargetKey) -> bool {
         self.has_target(key) && !mutants::is(Mutant::KnownGoesOn)
     }

@@ -1,6 +1,6 @@
-//! Rate limit of Events, by joining them: Events of one kind about many objects, or many targets, at once are one Event, on however many members: what comes
-//! within a moment is told together, with how many there are and the names of the first, or what there is to say of the
-//! first.
+//! Rate limit of Events, by joining them: Events of one kind about many objects, or many targets, at once are one Event, on
+//! however many members: what comes within a moment is told together, with how many there are and the names of the first,
+//! or what there is to say of the first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -262,7 +262,7 @@ mod tests {
         );
     }
 
-    /// The same object, on each of so many clusters.
+    /// What is said of one object, on each of so many clusters.
     fn everywhere(saying: Saying, clusters: usize, message: &str) -> String {
         let bursts = Bursts::default();
         let group = ("uid".to_owned(), saying.reason);

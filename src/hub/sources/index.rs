@@ -94,8 +94,8 @@ impl Inner {
         of_source.map(|(_, read)| read).all(|read| read == version)
     }
 
-    /// The revision that came of the last reading of this very VidraResource. `fits`: of each source, whether it is as it was
-    /// read; `None`: nobody follows it.
+    /// The revision that came of the last reading of this very VidraResource. `fits`: of each source, whether it is as it
+    /// was read; `None`: nobody follows it.
     fn revision(
         &self,
         user: &ResourceKey,
@@ -230,7 +230,7 @@ impl SourceIndex {
         self.inner.read().revision(user, resource, |same| same != Some(false))
     }
 
-    /// The same where nothing can have changed.
+    /// The revision that came of the last reading, where nothing can have changed since.
     pub fn unchanged(&self, user: &ResourceKey, resource: &VidraResource) -> Option<String> {
         self.inner.read().revision(user, resource, |same| same == Some(true))
     }

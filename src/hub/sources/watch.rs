@@ -22,7 +22,7 @@ use crate::{
     },
     wire::{
         self, Wire,
-        follow::{WatchEvent, Object},
+        follow::{Object, WatchEvent},
     },
 };
 

@@ -171,7 +171,7 @@ fn gone_or_landing(executor: &Executor<'_>, key: &ObjectKey) -> Outcome {
     }
 }
 
-/// The same, as a read alone says.
+/// What it comes to that a read alone finds the object gone.
 fn gone_by_read(executor: &Executor<'_>, key: &ObjectKey) -> Outcome {
     executor.missed.lock().insert(key.clone());
     gone_or_landing(executor, key)

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use vidra_core::{
     apply::{Facts, Other},
-    ignore::Sparing,
+    ignore::Exemptions,
     plan,
     render::Declared,
     uid::Uid,
@@ -42,8 +42,8 @@ impl Facts for ObjectFacts<'_> {
         self.executor.session.records.is_disputed(&self.declared.key, own, self.declared)
     }
 
-    fn sparing(&self) -> Arc<Sparing> {
-        self.executor.session.records.sparing(&self.executor.owner.hash)
+    fn exemptions(&self) -> Arc<Exemptions> {
+        self.executor.session.records.exemptions(&self.executor.owner.hash)
     }
 
     fn unyielded(&self, uid: &Uid) -> Option<String> {

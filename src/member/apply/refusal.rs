@@ -130,7 +130,11 @@ fn stays(obstacle: Obstacle) -> String {
 }
 
 /// What earlier appliers keep of an object that was adopted, and what to do, in a sentence.
-pub(super) fn other_versions(executor: &Executor<'_>, key: &ObjectKey, other_versions: &[OtherVersion]) -> Option<String> {
+pub(super) fn other_versions(
+    executor: &Executor<'_>,
+    key: &ObjectKey,
+    other_versions: &[OtherVersion],
+) -> Option<String> {
     let keeps = |one: &OtherVersion| {
         let manager = unseen::shown(&one.manager, MANAGER_MAX);
         let api_version = unseen::shown(&one.api_version, API_VERSION_MAX);

@@ -57,8 +57,8 @@ pub(super) struct Broken {
 pub(super) enum Line {
     /// ADDED or MODIFIED.
     Applied(Item),
-    /// The same, of a version that is known: most often a call of the hub's was answered with it. Nothing more of it is
-    /// read.
+    /// ADDED or MODIFIED, of a version that is known: most often a call of the hub's was answered with it. Nothing more of
+    /// it is read.
     Known(ObjectKey, String),
     /// DELETED, or out of the selector's sight.
     Deleted(Item),

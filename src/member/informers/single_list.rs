@@ -1,4 +1,5 @@
-//! Lists of places where no watch tells, for which a reconcile waits: what several ask for at once is listed for all of them.
+//! Lists of places where no watch tells, for which a reconcile waits: what several ask for at once is listed for all of
+//! them.
 
 use std::{
     collections::BTreeMap,
@@ -120,7 +121,7 @@ impl Informers {
         self.list_again_within(place, resource, self.tuning.now().cache_sync_timeout).await
     }
 
-    /// The same where nobody waits for it.
+    /// Lists one place again, where nobody waits for it.
     pub(super) async fn list_again_within(
         &self,
         place: &Place,

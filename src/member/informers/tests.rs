@@ -195,7 +195,7 @@ fn informers(client: Client, said: Arc<Mutex<Vec<String>>>) -> Arc<Informers> {
     sharing(client, said, Shared::default())
 }
 
-/// The same of one of several members that share these turns.
+/// The informers of one of several members that share these turns.
 fn sharing(client: Client, said: Arc<Mutex<Vec<String>>>, calls: Shared) -> Arc<Informers> {
     let deps = SessionDeps { calls, ..deps(said) };
     let records = Arc::new(Records::new(

@@ -1,4 +1,4 @@
-//! Comparing what a watch has told with what a list shows: a watch that is live and loses events tells of nothing
+//! Resync: comparing what a watch has told with what a list shows: a watch that is live and loses events tells of nothing
 //! by itself.
 //!
 //! A list is ahead of the watch by a moment. So what differs is only remembered, and judged after the watch has had

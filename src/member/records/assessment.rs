@@ -12,7 +12,7 @@ use vidra_core::{
     mutants::{self, Mutant},
 };
 
-use super::facts::{Circumstances, OwnChange};
+use super::facts::Circumstances;
 
 /// A verdict on an object's health, and how it ends.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Note {
         Arc::new(Self { text: text.to_owned(), quotes: self.quotes, grounds: self.grounds, told })
     }
 
-    /// The same while it is no news.
+    /// What is equal while the text is no news.
     fn mark(&self) -> (u32, Instant) {
         (self.grounds, self.told.0)
     }
@@ -84,7 +84,6 @@ struct Wait {
     then: Assessment,
     /// For whom it was current before.
     known: Option<Assessment>,
-    change: Option<OwnChange>,
 }
 
 impl Assessment {
@@ -92,14 +91,14 @@ impl Assessment {
         Self::of_subject(&Subject::new(live, rules), by)
     }
 
-    fn of_subject(subject: &Subject<'_, '_>, by: &Circumstances) -> Self {
+    pub(super) fn of_subject(subject: &Subject<'_, '_>, by: &Circumstances) -> Self {
         let (verdict, live) = (subject.judge(&by.facts), subject.live());
         let status = verdict.health.status;
         // So long as waits are, there are at most three, one after the other.
         let wait = verdict.ends.map(|left| {
             let known = (!by.facts.was_current).then(|| Self::of_subject(subject, &by.of_known()));
             let then = Self::of_subject(subject, &by.later(left));
-            Box::new(Wait { until: by.now + left, then, known, change: by.change })
+            Box::new(Wait { until: by.now + left, then, known })
         });
         let unread = match &wait {
             Some(wait) => wait.then.unread,
@@ -153,7 +152,7 @@ impl Assessment {
         self
     }
 
-    /// The same, where it is called failed and was before.
+    /// This verdict after one that was failed, or was to be at a time: it does not start to wait again.
     fn failing_since(mut self, before: &Self) -> Self {
         match (self.wait.take_if(|wait| wait.then.status == HealthStatus::Failed), before.failing_until()) {
             (None, _) => self,
@@ -215,9 +214,9 @@ impl Assessment {
         self.wait.as_ref().map(|wait| wait.until.saturating_duration_since(now))
     }
 
-    /// The change of the hub's for whose status it waits.
-    pub(super) fn change(&self) -> Option<OwnChange> {
-        self.wait.as_ref().and_then(|wait| wait.change)
+    /// It ends by itself.
+    pub(super) fn waits(&self) -> bool {
+        self.wait.is_some()
     }
 
     /// What waits for it goes on.

@@ -1,4 +1,4 @@
-//! What one owner's live values are compared with, and what of them is hashed: not what is left alone.
+//! The drift decision: what one owner's live values are compared with, and what of them is hashed: not what is left alone.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -9,7 +9,7 @@ use serde_json::Value;
 use vidra_api::names::HubId;
 use vidra_core::{
     fields::{self, FieldSet},
-    ignore::Spared,
+    ignore::FieldExemptions,
     object::ObjectKey,
     plan::Drift,
 };
@@ -25,7 +25,8 @@ pub(super) enum Baseline {
     /// Seen, not compared yet: the values over what our entry owns now. `exact`: what is declared was
     /// known when they were hashed, so that what it leaves empty, and what is ignored, was left out.
     Uncompared { set: Arc<FieldSet>, values: u64, exact: bool },
-    /// What is left alone has changed since it was seen, or a field was lost to another VidraResource: only a dry run tells.
+    /// What is left alone has changed since it was seen, or a field was lost to another VidraResource: only a dry run
+    /// tells.
     NeedsDryRun,
     /// It differs in what cannot be changed, so that no dry run tells what an apply would leave.
     Immutable,
@@ -41,15 +42,15 @@ pub(super) struct Comparison<'a> {
     /// What is hashed of it.
     hashed: Cow<'a, Value>,
     declared: Option<&'a Value>,
-    spared: Option<&'a Spared>,
+    exempt: Option<&'a FieldExemptions>,
 }
 
 impl<'a> Comparison<'a> {
     pub(super) fn new(hub: &'a HubId, key: &ObjectKey, live: &'a Value, owner: Option<&'a Owner>) -> Self {
         let declared = owner.and_then(|known| known.declared(key));
-        let spared = owner.and_then(|known| known.spared(key));
-        let hashed = hashed_part(spared, live);
-        Self { hub, owner, live, hashed, declared: declared.map(|declared| &*declared.body), spared }
+        let exempt = owner.and_then(|known| known.exempt(key));
+        let hashed = hashed_part(exempt, live);
+        Self { hub, owner, live, hashed, declared: declared.map(|declared| &*declared.body), exempt }
     }
 
     /// The baseline of an object that is as it was left.
@@ -67,8 +68,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The baseline of an object of which these values over the set were known; `others`: what other VidraResources own of it.
-    /// `is_confirmed`: where the same values are theirs alone, a dry run has told so.
+    /// The baseline of an object of which these values over the set were known; `others`: what other VidraResources own of
+    /// it. `is_confirmed`: where the same values are theirs alone, a dry run has told so.
     pub(super) fn next(
         &self,
         entry: &Arc<FieldSet>,
@@ -87,19 +88,19 @@ impl<'a> Comparison<'a> {
     /// Whether it is otherwise than these values over the set; `entry` is what our entry owns now.
     fn differs(&self, entry: &Arc<FieldSet>, set: &Arc<FieldSet>, values: u64) -> bool {
         (fields::values_hash(&self.hashed, set, self.declared) != values
-            && !is_yielded(self.spared, self.live, self.declared, (set, values)))
+            && !is_yielded(self.exempt, self.live, self.declared, (set, values)))
             || (entry != set && self.is_filled())
             || self.is_disturbed(entry)
     }
 
     /// Somebody holds what is left to such.
     pub(super) fn yields(&self) -> bool {
-        self.spared.is_some_and(|spared| spared.yields_now(self.live))
+        self.exempt.is_some_and(|exempt| exempt.yields_now(self.live))
     }
 
     fn is_disturbed(&self, own: &FieldSet) -> bool {
-        let both = self.spared.zip(self.declared);
-        both.is_some_and(|(spared, declared)| spared.is_disturbed(self.live, declared, own))
+        let both = self.exempt.zip(self.declared);
+        both.is_some_and(|(exempt, declared)| exempt.is_disturbed(self.live, declared, own))
     }
 
     /// Somebody filled, as a whole, what we declare empty: no value of ours shows it, only our entry's loss.
@@ -116,7 +117,10 @@ impl Baseline {
             Baseline::Compared { set, values, drifted } => Some((set.clone(), *values, *drifted)),
             Baseline::HeldByOther { set, values } => Some((set.clone(), *values, false)),
             Baseline::Lost { was: Some((set, values)) } => Some((set.clone(), *values, true)),
-            Baseline::Uncompared { .. } | Baseline::NeedsDryRun | Baseline::Immutable | Baseline::Lost { was: None } => None,
+            Baseline::Uncompared { .. }
+            | Baseline::NeedsDryRun
+            | Baseline::Immutable
+            | Baseline::Lost { was: None } => None,
         }
     }
 
@@ -134,16 +138,22 @@ impl Baseline {
 
     /// Takes what was seen for a baseline, where that needs no call. `yields`: somebody holds what is left to such.
     /// `kept`: not all that our entry owns is as declared, which is as it should be only while something is ignored.
-    pub(super) fn promote(&mut self, declared: &Value, spared: Option<&Spared>, yields: bool, kept: bool) {
+    pub(super) fn promote(
+        &mut self,
+        declared: &Value,
+        exempt: Option<&FieldExemptions>,
+        yields: bool,
+        kept: bool,
+    ) {
         let Baseline::Uncompared { set, values, exact } = self else { return };
-        let ignores = spared.is_some_and(Spared::ignores);
+        let ignores = exempt.is_some_and(FieldExemptions::ignores);
         let comparable = match ignores {
             true => *exact,
             false => !kept && (*exact || !fields::has_empties(declared)),
         };
         let is_owned = |declared: &Value| fields::missing_leaves(declared, set).is_empty();
-        let owned = match spared {
-            Some(spared) => is_owned(&spared.expected(declared, yields)),
+        let owned = match exempt {
+            Some(exempt) => is_owned(&exempt.expected(declared, yields)),
             None => is_owned(declared),
         };
         if comparable && owned {
@@ -155,7 +165,9 @@ impl Baseline {
         match self {
             Baseline::Compared { drifted: false, .. } => Drift::None,
             Baseline::HeldByOther { .. } => Drift::HeldByOther,
-            Baseline::Compared { drifted: true, .. } | Baseline::Immutable | Baseline::Lost { .. } => Drift::Differs,
+            Baseline::Compared { drifted: true, .. } | Baseline::Immutable | Baseline::Lost { .. } => {
+                Drift::Differs
+            }
             Baseline::Uncompared { .. } | Baseline::NeedsDryRun => Drift::Unsure,
         }
     }
@@ -175,22 +187,22 @@ impl Baseline {
 }
 
 /// What is hashed of a live object. Mostly all of it.
-pub(super) fn hashed_part<'a>(spared: Option<&Spared>, live: &'a Value) -> Cow<'a, Value> {
-    match spared.filter(|spared| spared.ignores()) {
-        Some(spared) => Cow::Owned(spared.masked(live)),
+pub(super) fn hashed_part<'a>(exempt: Option<&FieldExemptions>, live: &'a Value) -> Cow<'a, Value> {
+    match exempt.filter(|exempt| exempt.ignores()) {
+        Some(exempt) => Cow::Owned(exempt.masked(live)),
         None => Cow::Borrowed(live),
     }
 }
 
 /// Whether values that differ from these do so only in what is left to who holds it now.
 fn is_yielded(
-    spared: Option<&Spared>,
+    exempt: Option<&FieldExemptions>,
     live: &Value,
     declared: Option<&Value>,
     (set, values): (&FieldSet, u64),
 ) -> bool {
-    spared.zip(declared).is_some_and(|(spared, declared)| {
-        spared.yields_now(live)
-            && fields::values_hash(&spared.undone(live, declared), set, Some(declared)) == values
+    exempt.zip(declared).is_some_and(|(exempt, declared)| {
+        exempt.yields_now(live)
+            && fields::values_hash(&exempt.undone(live, declared), set, Some(declared)) == values
     })
 }

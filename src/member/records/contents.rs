@@ -105,8 +105,8 @@ impl Contents {
         self.owners.declaring(key).map(|(owner, _)| owner.clone()).collect()
     }
 
-    /// An owner that does not declare the object any more has released it, or it is gone: others may have been refused it for
-    /// that one. Only then all are looked through: most of what goes is declared still.
+    /// An owner that does not declare the object any more has released it, or it is gone: others may have been refused it
+    /// for that one. Only then all are looked through: most of what goes is declared still.
     fn is_left(&self, key: &ObjectKey, before: &Record, now: Option<&Record>) -> bool {
         let was = before.views.iter().filter(|view| view.applies).map(|view| &view.owner);
         let mut left = was.filter(|owner| !now.is_some_and(|now| now.is_applied_by(owner)));
@@ -141,19 +141,21 @@ impl Contents {
             (says.health, says.feedback) = (known.health.take(), known.feedback.take());
             (says.is_known, says.was_ready) = (true, known.was_ready);
             says.had_failed = mem::take(&mut known.had_failed);
-            Arc::clone(&known.sparing)
+            Arc::clone(&known.exemptions)
         });
         let was = before.clone().unwrap_or_default();
-        if !Arc::ptr_eq(&was, &says.sparing) {
-            let (was, now) = (&was.objects, &says.sparing.objects);
+        if !Arc::ptr_eq(&was, &says.exemptions) {
+            let (was, now) = (&was.objects, &says.exemptions.objects);
             let changed = was.keys().chain(now.keys()).filter(|key| was.get(*key) != now.get(*key));
             for key in changed {
                 let views = self.objects.get_mut(key).map(|record| &mut record.views);
                 for view in views.into_iter().flatten().filter(|view| view.owner == owner) {
                     view.yields = None;
                     // What was seen before anything was declared is compared yet.
-                    let is_compared =
-                        matches!(view.baseline, Baseline::Compared { .. } | Baseline::HeldByOther { .. } | Baseline::Immutable);
+                    let is_compared = matches!(
+                        view.baseline,
+                        Baseline::Compared { .. } | Baseline::HeldByOther { .. } | Baseline::Immutable
+                    );
                     if before.is_some() || is_compared {
                         view.baseline.invalidate();
                     }

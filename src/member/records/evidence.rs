@@ -62,13 +62,13 @@ impl EvidenceBuilder {
             // It is about to be applied otherwise.
             return None;
         }
-        let spared = owner.spared(key);
+        let exempt = owner.exempt(key);
         // What is left alone is no evidence against anybody.
-        let without = |value: &Value| spared.map(|spared| spared.compared(value, live));
+        let without = |value: &Value| exempt.map(|exempt| exempt.compared(value, live));
         let (seen, body) = (without(live), without(&declared.body));
         let (seen, body) = (seen.as_ref().unwrap_or(live), body.as_ref().unwrap_or(&declared.body));
         let known = view.baseline.known();
-        let modified = view.baseline.is_modified(&hashed_part(spared, live), &declared.body);
+        let modified = view.baseline.is_modified(&hashed_part(exempt, live), &declared.body);
         let lost = matches!(view.baseline, Baseline::Lost { .. });
         let suspect = Suspect {
             key,

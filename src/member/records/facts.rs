@@ -146,7 +146,8 @@ impl MemberFacts {
         {
             return Some(OwnChange { at: by.now, status, is_found: false });
         }
-        before.change.filter(|change| change.status == status)
+        let is_waited_for = |at: Instant| by.now.saturating_duration_since(at) < by.facts.waits.stale_status;
+        before.change.filter(|change| change.status == status && is_waited_for(change.at))
     }
 }
 
@@ -193,12 +194,13 @@ impl Circumstances {
         change.is_some()
     }
 
-    /// The same a while later.
+    /// The circumstances a while later.
     pub(super) fn later(&self, by: Duration) -> Self {
         Self { now: self.now + by, facts: self.facts.later(by), ..self.clone() }
     }
 
-    /// The same for whom the object was current before, at this revision: what an earlier process changed was current then.
+    /// The circumstances for whom the object was current before, at this revision: what an earlier process changed was
+    /// current then.
     pub(super) fn of_known(&self) -> Self {
         let mut known = self.clone();
         known.facts.was_current = true;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use vidra_core::{
     feedback::{Extract, Matches, ROOM, Rules},
+    mutants::{self, Mutant},
     object::ObjectKey,
 };
 
@@ -24,6 +25,9 @@ pub(super) struct OwnFeedback {
     extracts: BTreeMap<ObjectKey, Option<Extract>>,
     /// Those whose values are not kept, and what these take.
     cut: BTreeMap<ObjectKey, usize>,
+    /// Those of which values cost too much with what older owners ask, and what these asked: see
+    /// [`super::own_values::asked_before`].
+    costly: BTreeMap<ObjectKey, u64>,
     /// Something has changed since it was asked for last: whoever writes it knows.
     is_news: bool,
 }
@@ -33,11 +37,13 @@ impl OwnFeedback {
     pub(super) fn new(rules: Arc<Rules>, desired: &Arc<Desired>, before: Option<Self>) -> Self {
         let matched = rules.matches(desired.objects.keys());
         let before = before.filter(|before| before.rules.digest() == rules.digest());
-        let (mut known, mut cut) = before.map(|before| (before.extracts, before.cut)).unwrap_or_default();
+        let before = before.map(|before| (before.extracts, before.cut, before.costly));
+        let (mut known, mut cut, mut costly) = before.unwrap_or_default();
         let extracts: BTreeMap<_, _> =
             matched.objects.iter().map(|key| (key.clone(), known.remove(key).flatten())).collect();
         cut.retain(|key, _| extracts.contains_key(key));
-        Self { rules, desired: desired.clone(), matched, extracts, cut, is_news: false }
+        costly.retain(|key, _| extracts.contains_key(key));
+        Self { rules, desired: desired.clone(), matched, extracts, cut, costly, is_news: false }
     }
 
     /// Nothing that it is made of has changed.
@@ -50,9 +56,14 @@ impl OwnFeedback {
     }
 
     /// Takes what a live object that is the owner's gave by its rules; whether its target is to be told.
-    pub(super) fn set(&mut self, key: &ObjectKey, mut now: Extract) -> bool {
+    /// `asked_before`: what older owners ask of it.
+    pub(super) fn set(&mut self, key: &ObjectKey, mut now: Extract, asked_before: u64) -> bool {
         let Some(known) = self.extracts.get(key) else { return false };
         self.cut.remove(key);
+        match now.is_costly() {
+            true => drop(self.costly.insert(key.clone(), asked_before)),
+            false => drop(self.costly.remove(key)),
+        }
         if self.size_before(key) + now.size() > KEPT {
             self.cut.insert(key.clone(), now.size());
             now = now.cut();
@@ -97,13 +108,17 @@ impl OwnFeedback {
         if let Some(known) = self.extracts.get_mut(key) {
             *known = None;
             self.cut.remove(key);
+            self.costly.remove(key);
         }
     }
 
-    /// It has not been read, though a rule is about it; or its values were not kept, and there is room by now.
-    pub(super) fn is_unread(&self, key: &ObjectKey) -> bool {
+    /// It has not been read, though a rule is about it; or its values were not kept, and there is room by now; or one cost too
+    /// much, and older owners ask for something else by now.
+    pub(super) fn is_unread(&self, key: &ObjectKey, asked_before: impl FnOnce() -> u64) -> bool {
         self.extracts.get(key).is_some_and(Option::is_none)
             || self.cut.get(key).is_some_and(|size| self.size_before(key) + size <= KEPT)
+            || self.costly.get(key).is_some_and(|asked| *asked != asked_before())
+                && !mutants::is(Mutant::CostlyStays)
     }
 
     /// What each matched object gave, in the order of the rules, and how many more there are. From here on a change is
@@ -143,7 +158,7 @@ mod tests {
 
     fn gives(own: &mut OwnFeedback, nth: usize, size: usize) -> bool {
         let given = given(own, nth, size);
-        own.set(&key(nth), given)
+        own.set(&key(nth), given, 0)
     }
 
     #[test]
@@ -159,7 +174,8 @@ mod tests {
         let extracts = matched.objects.iter().map(|key| (key.clone(), None)).collect();
         let desired = Arc::default();
         let cut = BTreeMap::new();
-        let mut own = OwnFeedback { rules: Arc::new(rules), desired, matched, extracts, cut, is_news: false };
+        let (rules, costly) = (Arc::new(rules), BTreeMap::new());
+        let mut own = OwnFeedback { rules, desired, matched, extracts, cut, costly, is_news: false };
         let kept = |own: &OwnFeedback| {
             let sizes = own.extracts.values().flatten().map(Extract::size);
             sizes.filter(|size| *size > 0).count()
@@ -172,12 +188,12 @@ mod tests {
         assert!(own.size_before(&key(9)) <= KEPT);
         own.take().0.for_each(drop);
         assert!(!gives(&mut own, 9, 940), "what has no room is no news");
-        assert!(!own.is_unread(&key(4)));
+        assert!(!own.is_unread(&key(4), || 0));
         assert!(gives(&mut own, 1, 10));
-        assert!(own.is_unread(&key(4)) && !own.is_unread(&key(3)), "there is room for it now");
+        assert!(own.is_unread(&key(4), || 0) && !own.is_unread(&key(3), || 0), "there is room for it now");
         own.take().0.for_each(drop);
         assert!(gives(&mut own, 4, 900));
-        assert_eq!((kept(&own), own.is_unread(&key(4))), (5, false));
+        assert_eq!((kept(&own), own.is_unread(&key(4), || 0)), (5, false));
         let (all, beyond) = own.take();
         let told = gather(all.filter_map(|(key, extract)| Some((key, extract?))), beyond);
         assert_eq!((told.objects.len(), told.left_out), (2, 8));

@@ -93,7 +93,8 @@ impl InFlight {
         None
     }
 
-    /// The same for a DELETED; a call that found the object gone (no resourceVersion) is certain.
+    /// Keeps a DELETED of an object with a call under way; false where there is none. What a call found gone (no
+    /// resourceVersion) is certain, and is not kept.
     pub(super) fn defer_gone(&mut self, key: &ObjectKey, uid: &str, resource_version: &str) -> bool {
         match self.calls.get_mut(key) {
             Some(calls) if !resource_version.is_empty() => {
@@ -105,8 +106,8 @@ impl InFlight {
         }
     }
 
-    /// Calls are under way for objects that a list of this version (0: it is no number) does not show: what they are answered
-    /// with is gone, unless it is newer; and so is what waits, which another informer may have told.
+    /// Calls are under way for objects that a list of this version (0: it is no number) does not show: what they are
+    /// answered with is gone, unless it is newer; and so is what waits, which another informer may have told.
     pub(super) fn note_unlisted(&mut self, at: u64, is_unlisted: impl Fn(&ObjectKey) -> bool) {
         if at == 0 {
             return;

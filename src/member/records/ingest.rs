@@ -87,9 +87,7 @@ impl Records {
         }
         let judged_before = (before.map(|before| &before.judged), same_version);
         let judged = self.follow(gvk, judged, judged_before);
-        let tuning = &self.views.evidence.secrecy.tuning;
-        let hide =
-            |key: &ObjectKey, live: &_| tuning.now().redact.without_fields(&key.group, &key.kind, live);
+        let hide = |key: &ObjectKey, live: &_| self.readable(key, live);
         let turned = judge(&mut inner.owners, &key, &live.json, (&views, hide), (&rules, &by), judged_before);
         let fed = feed(&mut inner.owners, &key, &live.json, &views);
         let record = Record {
@@ -100,6 +98,7 @@ impl Records {
             controlled: is_controlled(&live.json),
             generation: facts::generation(&live.json),
             judged,
+            change: by.change.map(Box::new),
             views,
         };
         let key = if is_new { self.interned.key(key) } else { key };
@@ -120,6 +119,11 @@ impl Records {
             true => (assessed, inner),
             false => (self.assess(gvk, live), inner),
         }
+    }
+
+    /// What VidraResources' own rules may read of an object; `None`: all of it.
+    fn readable(&self, key: &ObjectKey, live: &Value) -> Option<Value> {
+        self.views.evidence.secrecy.tuning.now().redact.without_fields(&key.group, &key.kind, live)
     }
 
     /// How a live object is, by what is known now.
@@ -180,8 +184,9 @@ impl Records {
     }
 
     /// Ends a list of one kind (in one namespace, unless empty) that began at `mark` and has this resourceVersion (0: that
-    /// is no number): what was not listed is gone, unless it was folded since in a newer version. That goes for the answers of
-    /// calls too, whether they came while it was read or are still to come: no watch tells of what is older than the list.
+    /// is no number): what was not listed is gone, unless it was folded since in a newer version. That goes for the answers
+    /// of calls too, whether they came while it was read or are still to come: no watch tells of what is older than the
+    /// list.
     pub fn end_list(
         &self,
         gvk: &Gvk,
@@ -233,8 +238,8 @@ impl Records {
         inner.owners.targets_of(&owners)
     }
 
-    /// A read found this object, which is left as it is. What was known of one that is not seen any more: it is hidden where
-    /// this is it, else gone.
+    /// A read found this object, which is left as it is. What was known of one that is not seen any more: it is hidden
+    /// where this is it, else gone.
     pub fn note_present(&self, key: &ObjectKey, live: &Live) {
         let version = live.resource_version().parse().unwrap_or(u64::MAX);
         self.inner.lock().tombstones.set_present(key, live.uid(), version);
@@ -258,8 +263,8 @@ impl Records {
         }
         let Some(view) = record.read_view_mut(owner, live) else { return true };
         let set = self.interned.sets.share(set);
-        let spared = inner.owners.get(owner).and_then(|known| known.spared(key));
-        let values = fields::values_hash(&hashed_part(spared, live), &set, Some(declared));
+        let exempt = inner.owners.get(owner).and_then(|known| known.exempt(key));
+        let values = fields::values_hash(&hashed_part(exempt, live), &set, Some(declared));
         view.baseline = match is_lost {
             true => Baseline::HeldByOther { set, values },
             false => Baseline::Compared { set, values, drifted: false },
@@ -288,9 +293,9 @@ impl Records {
         let Some(view) = record.read_view_mut(owner, live) else { return true };
         let set = self.interned.sets.share(set);
         let known = inner.owners.get(owner);
-        let spared = known.and_then(|known| known.spared(key));
-        let values = fields::values_hash(&hashed_part(spared, would), &set, Some(&declared.body));
-        let compared = |value: &Value| spared.map_or_else(|| value.clone(), |one| one.compared(value, live));
+        let exempt = known.and_then(|known| known.exempt(key));
+        let values = fields::values_hash(&hashed_part(exempt, would), &set, Some(&declared.body));
+        let compared = |value: &Value| exempt.map_or_else(|| value.clone(), |one| one.compared(value, live));
         let told = fields::differing(&compared(live), &compared(would), &set, Some(&declared.body));
         view.baseline = Baseline::Compared { set, values, drifted: true };
         view.trace = self.views.evidence.trace(key, live, view, known, Some(&told));

@@ -91,7 +91,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// The same, as a status may have it.
+    /// How the object stands, as a status may have it.
     pub(super) fn covered(self, key: &ObjectKey, redactions: &Redactions) -> Self {
         match self.quotes && redactions.protects(&key.group, &key.kind) {
             true => Self { note: Some(WITHHELD), ..self },
@@ -99,7 +99,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// The same where this of it is waited for.
+    /// How the object stands where this of it is waited for.
     pub(super) fn awaited(self, wait_for: WaitFor) -> Self {
         let missing = match wait_for {
             WaitFor::Nothing => return Self { opens: true, ..self },
@@ -119,10 +119,11 @@ impl<'a> Standing<'a> {
 /// A VidraResource's own health rules, and how its objects are by them.
 pub(super) struct OwnHealth {
     rules: Arc<Rules>,
-    /// Those that hold for all, and what is declared, when `kinds` was made.
-    made_of: (Arc<RuleSet>, Arc<Desired>),
-    /// Declared kinds that its own rules are about, and what the rule says that counts. Where one of the fleet comes to count
-    /// in the place of its own, what its own said stands until that one has judged; and what opened for all did not for it.
+    /// Those that hold for all, what is declared, and what may not be read, when `kinds` was made.
+    made_of: (Arc<RuleSet>, Arc<Desired>, Redactions),
+    /// Declared kinds that its own rules are about, and what the rule says that counts, of what it may read. Where one of the fleet comes to
+    /// count in the place of its own, what its own said stands until that one has judged; and what opened for all did not
+    /// for it.
     kinds: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// With what the rule said that judged; `None`: its own was not asked, see [`super::own_verdicts`].
     verdicts: BTreeMap<ObjectKey, (Option<u64>, Assessment)>,
@@ -133,7 +134,7 @@ pub(super) struct OwnHealth {
 impl OwnHealth {
     /// With the verdicts that there are. `known`: the owner was judged by other rules before.
     pub(super) fn new(
-        rules: Arc<Rules>,
+        (rules, redact): (Arc<Rules>, &Redactions),
         all: &Arc<RuleSet>,
         desired: &Arc<Desired>,
         (before, known): (Option<Self>, bool),
@@ -148,20 +149,29 @@ impl OwnHealth {
             if last.replace((&key.group, &key.kind)) != Some((&key.group, &key.kind))
                 && rules.cover(&key.group, &key.kind)
             {
-                let says = set.fingerprint(&key.group, &key.kind);
+                let rule = set.fingerprint(&key.group, &key.kind);
+                let says = rule ^ redact.mark(&key.group, &key.kind);
                 kinds.insert((key.group.clone(), key.kind.clone()), says);
             }
         }
         verdicts.retain(|key, _| {
             desired.objects.contains_key(key) && kinds.contains_key(&(key.group.clone(), key.kind.clone()))
         });
-        Self { rules, made_of: (all.clone(), desired.clone()), kinds, verdicts, inherits }
+        Self { rules, made_of: (all.clone(), desired.clone(), redact.clone()), kinds, verdicts, inherits }
     }
 
     /// Nothing that it is made of has changed.
-    pub(super) fn is_of(&self, rules: &Arc<Rules>, all: &Arc<RuleSet>, desired: &Arc<Desired>) -> bool {
-        let (of, declared) = &self.made_of;
-        self.rules.digest() == rules.digest() && Arc::ptr_eq(of, all) && Arc::ptr_eq(declared, desired)
+    pub(super) fn is_of(
+        &self,
+        (rules, redact): (&Arc<Rules>, &Redactions),
+        all: &Arc<RuleSet>,
+        desired: &Arc<Desired>,
+    ) -> bool {
+        let (of, declared, hidden) = &self.made_of;
+        self.rules.digest() == rules.digest()
+            && Arc::ptr_eq(of, all)
+            && Arc::ptr_eq(declared, desired)
+            && (hidden == redact || mutants::is(Mutant::RedactStays))
     }
 
     pub(super) fn rules(&self) -> &Arc<Rules> {

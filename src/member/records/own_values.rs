@@ -1,7 +1,10 @@
 //! The values that owners of one live object ask of it: those of one namespace within one bound, for any number of
 //! VidraResources may ask, and all wait meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use serde_json::Value;
 use vidra_api::names::OwnerHash;
@@ -35,6 +38,7 @@ pub(super) fn feed(
     }
     asking.sort_by(|a, b| owners.rank(a).cmp(&owners.rank(b)));
     let (mut news, mut readings) = (BTreeSet::new(), BTreeMap::new());
+    let mut before = BTreeMap::<_, Vec<String>>::new();
     for hash in asking {
         let Some(Owner { feedback: Some(own), target, .. }) = owners.get_mut(&hash) else { continue };
         let new = || (Reading::new(live), BTreeMap::new());
@@ -44,9 +48,19 @@ pub(super) fn feed(
         }
         let extract = known.entry(own.rules().digest().cloned());
         let extract: &Extract = extract.or_insert_with(|| own.rules().extract(key, reading));
-        if own.set(key, extract.clone()) {
+        let before = before.entry(target.namespace.clone()).or_default();
+        if own.set(key, extract.clone(), asked_before(before.iter().map(String::as_str))) {
             news.insert(hash);
         }
+        before.extend(own.rules().digest().cloned());
     }
     news
+}
+
+/// Differs with the rules by which older owners ask of an object.
+pub(super) fn asked_before<'r>(digests: impl Iterator<Item = &'r str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    // Equal ones cost nothing.
+    digests.collect::<BTreeSet<_>>().hash(&mut hasher);
+    hasher.finish()
 }

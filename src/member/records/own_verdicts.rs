@@ -1,12 +1,15 @@
 //! One live object, judged by the health rules that its owners have of their own: each rule once, and of one namespace at
 //! most four. Any number of VidraResources may declare an object, and all wait while it is judged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::Value;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
-    health::rules::RuleSet,
+    health::{Subject, rules::RuleSet},
     mutants::{self, Mutant},
     object::ObjectKey,
 };
@@ -20,6 +23,8 @@ use super::{
 
 /// Most different rules of VidraResources of one namespace by which an object is judged; those of the oldest count.
 const RULES_MAX: usize = 4;
+/// Most older owners that are looked at for one owner, of all its objects together.
+const LOOKS_MOST: usize = 100_000;
 
 /// The note of an object that is not judged by an owner's rules.
 const TOO_MANY: &str = "Four other health rules of older VidraResources of this namespace judge it already; give all that \
@@ -40,8 +45,7 @@ pub(super) fn judge(
     if judges.is_empty() {
         return news;
     }
-    let rest = hide(key, live);
-    let live = rest.as_ref().filter(|_| !mutants::is(Mutant::RulesSeeAll)).unwrap_or(live);
+    let rest = hide(key, live).filter(|_| !mutants::is(Mutant::RulesSeeAll));
     // By namespace: whoever finds a rule with the hash of another's would judge that one's object.
     let mut verdicts = BTreeMap::<_, BTreeMap<u64, Assessment>>::new();
     // What is being deleted asks no rule.
@@ -58,7 +62,7 @@ pub(super) fn judge(
             Some(verdict) => (Some(says), verdict.clone()),
             None if is_full => (None, Assessment::refused(live, TOO_MANY, by.1.now)),
             None => {
-                let assess = || Assessment::of(live, &rules, by.1);
+                let assess = || Assessment::of_subject(&Subject::hiding(live, rest.as_ref(), &rules), by.1);
                 (Some(says), known.entry(rule).or_insert_with(assess).clone())
             }
         };
@@ -69,16 +73,43 @@ pub(super) fn judge(
     news
 }
 
-/// An owner's rule would be asked about an object now: of those of its namespace that declare it, fewer are older than count,
-/// or one of these has the same rule.
-pub(super) fn has_room(owners: &Owners, key: &ObjectKey, hash: &OwnerHash) -> bool {
-    let Some(owner) = owners.get(hash) else { return false };
-    let is_before =
-        |other: &Owner| other.target.namespace == owner.target.namespace && other.rank() < owner.rank();
-    let rule = |owner: &Owner| owner.health.as_ref().and_then(|own| own.says(key));
-    let before = owners.declaring(key).filter(|(_, other)| is_before(other));
-    let rules: BTreeSet<u64> = before.filter_map(|(_, other)| rule(other)).collect();
-    rules.len() < RULES_MAX || rule(owner).is_some_and(|own| rules.contains(&own))
+/// Whether an owner's rule would be asked about objects now: of those of its namespace that declare one, fewer are older than
+/// count, or one of these has the same rule.
+pub(super) struct Room<'o> {
+    owner: &'o Owner,
+    /// Those of its namespace that have rules of their own, the oldest first.
+    older: Vec<&'o Owner>,
+    /// How many more of these may be looked at, for all waits meanwhile: what is not looked at counts as room, and whoever
+    /// judges decides.
+    looks: Cell<usize>,
+}
+
+impl<'o> Room<'o> {
+    /// Of an owner that is known.
+    pub(super) fn of(owners: &'o Owners, owner: &'o Owner) -> Self {
+        let older = owners.older(owner).into_iter().map(|(_, other)| other);
+        let older = older.filter(|other| other.health.is_some()).collect();
+        Self { owner, older, looks: Cell::new(LOOKS_MOST) }
+    }
+
+    pub(super) fn is_for(&self, key: &ObjectKey) -> bool {
+        let rule = |owner: &Owner| owner.health.as_ref().and_then(|own| own.says(key));
+        let own = rule(self.owner);
+        let mut rules = BTreeSet::new();
+        for other in &self.older {
+            let Some(looks) = self.looks.get().checked_sub(1) else { return true };
+            self.looks.set(looks);
+            let Some(theirs) = rule(other).filter(|_| other.declared(key).is_some()) else { continue };
+            rules.insert(theirs);
+            if Some(theirs) == own {
+                return true;
+            }
+            if rules.len() >= RULES_MAX {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 /// The owners whose own rules are about an object that they declare, the oldest first, with what their rule says; and

@@ -9,9 +9,10 @@ use serde_json::Value;
 use vidra_api::names::{self, HubId, OwnerHash};
 use vidra_core::{
     apply::Other,
+    drift::Redactions,
     feedback::Rules as FeedbackRules,
     health::rules::{RuleSet, Rules},
-    ignore::{Spared, Sparing},
+    ignore::{Exemptions, FieldExemptions},
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey},
     render::Declared,
@@ -35,7 +36,7 @@ pub(super) struct Owner {
     pub(super) since: i64,
     pub(super) target: TargetKey,
     pub(super) desired: Arc<Desired>,
-    pub(super) sparing: Arc<Sparing>,
+    pub(super) exemptions: Arc<Exemptions>,
     /// Where it has health rules of its own.
     pub(super) health: Option<Box<OwnHealth>>,
     /// Where it asks for feedback.
@@ -59,15 +60,22 @@ impl Owner {
     }
 
     /// Takes its own health rules; `all`: those that hold for all.
-    pub(super) fn set_health_rules(&mut self, rules: Arc<Rules>, all: &Arc<RuleSet>) {
+    /// `redact`: what they may not read.
+    pub(super) fn set_health_rules(&mut self, rules: Arc<Rules>, all: &Arc<RuleSet>, redact: &Redactions) {
         if rules.is_empty() {
             self.health = None;
-        } else if !self.health.as_ref().is_some_and(|own| own.is_of(&rules, all, &self.desired)) {
+        } else if !self.health.as_ref().is_some_and(|own| own.is_of((&rules, redact), all, &self.desired)) {
             let before = (self.health.take().map(|own| *own), self.is_known);
-            self.health = Some(Box::new(OwnHealth::new(rules, all, &self.desired, before)));
+            self.health = Some(Box::new(OwnHealth::new((rules, redact), all, &self.desired, before)));
         }
         // Whatever comes next, it was judged by these before.
         self.is_known = true;
+    }
+
+    /// The digest of its rules of feedback, where one is about the object.
+    pub(super) fn asks_of(&self, key: &ObjectKey) -> Option<&str> {
+        let own = self.feedback.as_ref().filter(|own| own.asks(key))?;
+        own.rules().digest().map(String::as_str)
     }
 
     /// Takes its rules of feedback.
@@ -80,8 +88,8 @@ impl Owner {
         }
     }
 
-    pub(super) fn spared(&self, key: &ObjectKey) -> Option<&Spared> {
-        self.sparing.objects.get(key)
+    pub(super) fn exempt(&self, key: &ObjectKey) -> Option<&FieldExemptions> {
+        self.exemptions.objects.get(key)
     }
 
     /// The field manager of its applies.
@@ -118,6 +126,15 @@ impl Owners {
     /// The place of an owner in the order in which VidraResources were made.
     pub(super) fn rank(&self, owner: &OwnerHash) -> Option<(i64, &str, &str)> {
         self.get(owner).map(Owner::rank)
+    }
+
+    /// The owners of the same namespace that were made before this one, the oldest first.
+    pub(super) fn older(&self, owner: &Owner) -> Vec<(&OwnerHash, &Owner)> {
+        let is_near = |other: &Owner| other.target.namespace == owner.target.namespace;
+        let mut older: Vec<_> =
+            self.known.iter().filter(|(_, other)| is_near(other) && other.is_older(owner)).collect();
+        older.sort_by_key(|(_, other)| other.rank());
+        older
     }
 
     /// Takes what an owner says; returns what it said before.
@@ -215,8 +232,8 @@ impl Owners {
         }
     }
 
-    /// Does another owner declare the object as it is declared here? One of the same namespace that has dropped it is going to
-    /// released it.
+    /// Does another owner declare the object as it is declared here? One of the same namespace that has dropped it is going
+    /// to released it.
     pub(super) fn agrees(
         &self,
         other: &OwnerHash,

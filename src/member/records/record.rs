@@ -7,7 +7,7 @@ use vidra_api::{ChangeKind, names::OwnerHash};
 use vidra_core::{
     drift::Evidence,
     health::HealthStatus,
-    ignore::Spared,
+    ignore::FieldExemptions,
     mutants::{self, Mutant},
     plan::{self, Drift},
     render::Declared,
@@ -17,7 +17,7 @@ use vidra_core::{
 use super::{
     Source,
     assessment::Assessment,
-    facts::BeforeChange,
+    facts::{BeforeChange, OwnChange},
     own_health::Standing,
     trace::bare,
     view::{View, Views},
@@ -35,6 +35,8 @@ pub(super) struct Record {
     pub(super) generation: u32,
     /// By the rules that hold for all.
     pub(super) judged: Assessment,
+    /// The last change of the hub's, while a status is waited for that follows it: by other rules than `judged` is by, too.
+    pub(super) change: Option<Box<OwnChange>>,
     pub(super) views: Views,
 }
 
@@ -74,7 +76,11 @@ impl Record {
             generation: self.generation,
             is_answer: matches!(source, Source::Answer(_)),
             is_ours: views.iter().any(is_ours),
-            change: self.judged.change(),
+            change: self
+                .change
+                .as_deref()
+                .copied()
+                .filter(|_| self.judged.waits() || !mutants::is(Mutant::ChangeInWaitAlone)),
         }
     }
 
@@ -89,7 +95,7 @@ impl Record {
         &mut self,
         owner: &OwnerHash,
         declared: Option<&Declared>,
-        spared: Option<&Spared>,
+        exempt: Option<&FieldExemptions>,
         (opens, status): (bool, HealthStatus),
     ) -> plan::Live {
         let shared = self.is_applied_by_others(owner);
@@ -100,7 +106,7 @@ impl Record {
             if let Some(declared) = declared
                 && view.applied().is_some_and(|(hash, _)| hash == declared.hash)
             {
-                view.baseline.promote(&declared.body, spared, view.yields == Some(true), view.kept);
+                view.baseline.promote(&declared.body, exempt, view.yields == Some(true), view.kept);
             }
             drift = view.baseline.drift();
         }
@@ -121,7 +127,8 @@ impl Record {
     pub(super) fn seen<'a>(&'a self, owner: &OwnerHash, standing: Standing<'a>) -> Seen<'a> {
         let Standing { status: health, suspended, unproven, note, ends, .. } = standing;
         let view = self.view_of(owner);
-        let (proof, has_drifted) = view.map_or((false, false), |view| (view.proof, view.baseline.has_drifted()));
+        let (proof, has_drifted) =
+            view.map_or((false, false), |view| (view.proof, view.baseline.has_drifted()));
         Seen { health, suspended, unproven, note, ends, uid: &self.uid, proof, has_drifted }
     }
 
@@ -174,7 +181,8 @@ impl Record {
     }
 
     /// What a watch, or a list that began before, shows of another object of this name is of the time before this one was
-    /// made. Of a read that is not sure: a member that was restored gives lower versions, and a read is the first to show it.
+    /// made. Of a read that is not sure: a member that was restored gives lower versions, and a read is the first to show
+    /// it.
     pub(super) fn succeeds(&self, resource_version: u64, source: Source<'_>) -> bool {
         matches!(source, Source::Watch | Source::List(_))
             && self.outdates(resource_version, source)

@@ -460,11 +460,11 @@ fn an_end_that_overtakes_the_answer_of_the_creation_is_not_forgotten() {
 }
 
 /// What is left alone when `data.mode` is ignored.
-fn mode_ignored() -> Arc<Sparing> {
+fn mode_ignored() -> Arc<Exemptions> {
     let spec = serde_json::from_value(
         json!({"ignore": [{"target": {"kind": "ConfigMap"}, "paths": [".data.mode"]}]}),
     );
-    desired().sparing(&spec.unwrap(), &Arc::default()).unwrap()
+    desired().exemptions(&spec.unwrap(), &Arc::default()).unwrap()
 }
 
 #[test]

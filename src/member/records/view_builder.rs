@@ -84,13 +84,14 @@ impl ViewBuilder {
                 let was = view.filter(|view| !is_newer(view)).and_then(|view| view.baseline.known());
                 let before = view.map(|view| &view.baseline);
                 let is_stale = matches!(before, Some(Baseline::NeedsDryRun));
+                let is_fixed = same_version && matches!(before, Some(Baseline::Immutable));
                 // Only reads show it without the label: our entry counts as gone.
                 let counts = is_seen || is_stale || source == Source::Answer(&owner);
                 let baseline = match (entry.filter(|_| counts), was) {
                     (Some(set), _) if source == Source::Answer(&owner) => comparison.unchanged(set),
                     (None, was) => Baseline::Lost { was: was.map(|(set, values, _)| (set, values)) },
                     (Some(_), _) if is_stale => Baseline::NeedsDryRun,
-                    (Some(_), _) if same_version && matches!(before, Some(Baseline::Immutable)) => Baseline::Immutable,
+                    (Some(_), _) if is_fixed => Baseline::Immutable,
                     // A new default, without a write: a new baseline. A restored server gives a version to two writes; one
                     // of somebody else's takes a field from our entry, and one of ours has another stamp.
                     (Some(entry), Some((set, _, false)))
@@ -102,8 +103,8 @@ impl ViewBuilder {
                     }
                     (Some(entry), Some((set, values, _))) => {
                         // Of these values a dry run has told already whose they are.
-                        let is_confirmed = same_version || matches!(before, Some(Baseline::HeldByOther { .. }));
-                        comparison.next(&entry, (set, values), others(), is_confirmed)
+                        let is_sure = same_version || matches!(before, Some(Baseline::HeldByOther { .. }));
+                        comparison.next(&entry, (set, values), others(), is_sure)
                     }
                     (Some(set), None) => comparison.first(set),
                 };

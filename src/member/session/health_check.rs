@@ -1,4 +1,4 @@
-//! Finds out who answers at a member's address, and probes it for as long as the session lasts.
+//! The circuit breaker of a member: finds out who answers at its address, and probes it for as long as the session lasts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,8 +29,8 @@ const UID_MAX: usize = 128;
 const VERSION_MAX: usize = 128;
 /// It is asked for its version again this often: behind a load balancer it may be upgraded while it answers throughout.
 const VERSION_EVERY: Duration = Duration::from_secs(600);
-/// Pauses between handshakes with a member that does not answer: what it costs to ask is one connection, and once it is back its
-/// statuses are true soon.
+/// Pauses between handshakes with a member that does not answer: what it costs to ask is one connection, and once it is
+/// back its statuses are true soon.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const ABSENT_PAUSE: Duration = Duration::from_secs(15);
 /// The longest pause after one that was met was lost again.
@@ -249,8 +249,8 @@ pub(super) fn plausible(kinds: Kinds) -> Result<Kinds, CallError> {
     Err(CallError { class: Class::Server, message })
 }
 
-/// An object's uid as API servers give them out. Messages name it in commands that people paste: nothing in it means anything
-/// to a shell.
+/// An object's uid as API servers give them out. Messages name it in commands that people paste: nothing in it means
+/// anything to a shell.
 pub fn is_proper_uid(uid: &str) -> bool {
     (1..=UID_MAX).contains(&uid.len())
         && uid.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))

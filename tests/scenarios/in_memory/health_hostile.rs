@@ -278,3 +278,44 @@ fn a_rule_of_a_resource_cannot_ask_for_a_field_that_redact_names_before_and_afte
         GADGET.clear(&alice).await;
     });
 }
+
+#[test]
+fn what_a_rule_of_a_resource_said_while_it_could_not_read_a_field_ends_when_it_can() {
+    scenario(async |world| {
+        settings::set(&world, json!({"redact": "Gadget.health.example.com .status"})).await;
+        let alice = deliver(&world, ruled("status.up", "'x'")).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        GADGET.set(&world, &alice, "one", json!({"up": true})).await;
+        world.look("shop", "look", 1).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        settings::set(&world, json!({})).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn what_redact_names_is_hidden_from_rules_of_a_resource_alone() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"redact": "Gadget.health.example.com .status.conditions"})).await;
+        // Of the whole group: it is about what has the fields that it reads, and this has none of them.
+        let group = json!([{"apiVersion": "health.example.com/v1", "current": "status.phase == 'Up'"}]);
+        let alice =
+            deliver(&world, json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": group}))
+                .await;
+        world.ready("shop").await;
+        let unready = json!({"conditions": [{"type": "Ready", "status": "False"}]});
+        GADGET.set(&world, &alice, "one", unready).await;
+        for nth in 0..2 {
+            world.look("shop", &format!("look {nth}"), 1).await;
+            world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+            world.restart_hub().await;
+            world.member_says("berlin", "Ready", "True").await;
+        }
+        GADGET.set(&world, &alice, "one", json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}

@@ -311,8 +311,7 @@ fn what_a_watch_tells_late_of_an_object_that_was_made_again_makes_nothing_ready(
         world.ready("shop").await;
         world.recorded("shop", &["berlin"]).await;
         let told = world.target("shop", "berlin").await.unwrap().status.unwrap();
-        let first = told.revision;
-        assert!(first.is_some() && told.state == Some(TargetState::Ready));
+        assert!(told.state == Some(TargetState::Ready));
         let berlin = memory(&world, "berlin");
         // A change of the old Job is told while its successor is made, its end long after that.
         berlin.set_watch_fault(Some(Arc::new(|call: &Call, event: &str, _: &Value| {
@@ -332,7 +331,7 @@ fn what_a_watch_tells_late_of_an_object_that_was_made_again_makes_nothing_ready(
         tokio::time::sleep(Duration::from_secs(20)).await;
         let status = world.target("shop", "berlin").await.unwrap().status.unwrap();
         let says = (status.state, status.ready_revision);
-        assert_eq!(says, (Some(TargetState::Progressing), first), "it has not started");
+        assert_eq!(says, (Some(TargetState::Progressing), None), "it has not started");
         berlin.clear_fault();
         berlin.set_watch_fault(None);
         world.end().await;

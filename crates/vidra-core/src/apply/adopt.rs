@@ -14,7 +14,7 @@ use super::{
     call, end, pass_on, refuse,
 };
 use crate::{
-    fields::{self, OtherVersion, Earlier},
+    fields::{self, Earlier, OtherVersion},
     mutants::{self, Mutant},
 };
 
@@ -124,7 +124,9 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase, answer: Answe
             state.live = live;
             send(state, other_versions)
         }
-        (Phase::Sent(other_versions), Answer::Applied(uid)) => end(state, End::Adopted { uid, other_versions }),
+        (Phase::Sent(other_versions), Answer::Applied(uid)) => {
+            end(state, End::Adopted { uid, other_versions })
+        }
         (Phase::Sent(_), Answer::Failed(Failure { kind: FailureKind::FieldConflict(contested), .. })) => {
             let holders = fields::contenders(&state.live, &state.input.owner.manager, &contested);
             refuse(state, Refusal::FieldConflict { holders, contested })

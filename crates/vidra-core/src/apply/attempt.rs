@@ -208,18 +208,18 @@ fn send_joined<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
 fn send<E>(state: &mut ApplyState<'_, E>, attempt: Attempt) -> Step<E> {
     let input = &state.input;
     state.attempts.push((attempt.uid.clone(), Holder::Ours));
-    let sparing = match mutants::is(Mutant::WriteIgnored) {
+    let exemptions = match mutants::is(Mutant::WriteIgnored) {
         true => std::sync::Arc::default(),
-        false => input.facts.sparing(),
+        false => input.facts.exemptions(),
     };
     let mut body = body_to(input, &attempt.uid);
-    let Some(spared) = sparing.objects.get(&input.declared.key) else {
+    let Some(exempt) = exemptions.objects.get(&input.declared.key) else {
         if mutants::is(Mutant::NoUidPrecondition) {
             body["metadata"]["uid"].take();
         }
         return resend(state, attempt, body);
     };
-    let version = match spared.ignores() {
+    let version = match exempt.ignores() {
         true => None,
         false => input.facts.unyielded(&attempt.uid),
     };

@@ -8,7 +8,7 @@ use vidra_api::labels::HUB_LABEL;
 
 use super::Facts;
 use crate::{
-    ignore::Spared,
+    ignore::FieldExemptions,
     owner::Owner,
     render::{self, Declared, HashKey, Stamp},
     uid::Uid,
@@ -40,8 +40,8 @@ pub fn is_visible(live: &Value, owner: &Owner) -> bool {
     live["metadata"]["labels"][HUB_LABEL] == *owner.hub.as_ref()
 }
 
-fn with_spared<T>(input: &ApplyInput<'_>, with: impl FnOnce(Option<&Spared>) -> T) -> T {
-    with(input.facts.sparing().objects.get(&input.declared.key))
+fn with_spared<T>(input: &ApplyInput<'_>, with: impl FnOnce(Option<&FieldExemptions>) -> T) -> T {
+    with(input.facts.exemptions().objects.get(&input.declared.key))
 }
 
 /// What is declared, with our marks.
@@ -49,7 +49,7 @@ pub(super) fn body(input: &ApplyInput<'_>) -> Value {
     mark(input, &input.declared.body, false)
 }
 
-/// The same, for the object with this uid alone.
+/// What is declared, with our marks, for the object with this uid alone.
 pub(super) fn body_to(input: &ApplyInput<'_>, uid: &Uid) -> Value {
     let mut body = body(input);
     body["metadata"]["uid"] = uid.to_string().into();
@@ -68,9 +68,9 @@ pub(super) fn body_for(input: &ApplyInput<'_>, live: &Value) -> Value {
     exactly(marked_for(input, live), live)
 }
 
-/// The same without our marks, for a dry run.
+/// The body of a dry run on exactly this live object: without our marks.
 pub(super) fn trial_for(input: &ApplyInput<'_>, live: &Value) -> Value {
-    exactly(with_spared(input, |spared| plain(input, spared, live).into_owned()), live)
+    exactly(with_spared(input, |exempt| plain(input, exempt, live).into_owned()), live)
 }
 
 /// For the very resourceVersion of this live object.
@@ -82,19 +82,19 @@ pub(super) fn exactly(mut body: Value, live: &Value) -> Value {
 }
 
 /// What is declared, leaving alone what is to be in this live object; without our marks.
-fn plain<'a>(input: &ApplyInput<'a>, spared: Option<&Spared>, live: &Value) -> Cow<'a, Value> {
+fn plain<'a>(input: &ApplyInput<'a>, exempt: Option<&FieldExemptions>, live: &Value) -> Cow<'a, Value> {
     let ApplyInput { owner, declared, .. } = *input;
-    match spared {
-        Some(spared) => Cow::Owned(spared.keeping(&declared.body, live, &owner.manager)),
+    match exempt {
+        Some(exempt) => Cow::Owned(exempt.keeping(&declared.body, live, &owner.manager)),
         None => Cow::Borrowed(&*declared.body),
     }
 }
 
-/// The same with our marks.
+/// What is declared, leaving alone what is to be in this live object; with our marks.
 fn marked_for(input: &ApplyInput<'_>, live: &Value) -> Value {
-    with_spared(input, |spared| {
-        let plain = plain(input, spared, live);
-        let kept = spared.is_some_and(|one| one.is_kept(&plain, &input.declared.body));
+    with_spared(input, |exempt| {
+        let plain = plain(input, exempt, live);
+        let kept = exempt.is_some_and(|one| one.is_kept(&plain, &input.declared.body));
         mark(input, &plain, kept)
     })
 }
@@ -109,8 +109,8 @@ fn mark(input: &ApplyInput<'_>, sent: &Value, kept: bool) -> Value {
 
 /// `value` without what is left alone in this live object.
 pub fn comparable<'v>(input: &ApplyInput<'_>, value: &'v Value, live: &Value) -> Cow<'v, Value> {
-    with_spared(input, |spared| match spared {
-        Some(spared) => Cow::Owned(spared.compared(value, live)),
+    with_spared(input, |exempt| match exempt {
+        Some(exempt) => Cow::Owned(exempt.compared(value, live)),
         None => Cow::Borrowed(value),
     })
 }

@@ -1,5 +1,5 @@
-//! Fields that others hold: of people and controllers, as `conflicts.fields` says; of another VidraResource never by
-//! force, unless it declares the object just so itself, or not at all any more, or came to it later.
+//! Conflicts: fields that others hold: of people and controllers, as `conflicts.fields` says; of another VidraResource
+//! never by force, unless it declares the object just so itself, or not at all any more, or came to it later.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use crate::{ignore::Sparing, plan::Live, uid::Uid};
+use crate::{ignore::Exemptions, plan::Live, uid::Uid};
 
 /// Asked while a step is decided; all of it is about the object that is applied.
 pub trait Facts: Sync {
@@ -19,7 +19,7 @@ pub trait Facts: Sync {
     /// Another VidraResource proves it its own, and declares it otherwise.
     fn is_disputed(&self) -> bool;
     /// What of the target's objects is left alone.
-    fn sparing(&self) -> Arc<Sparing>;
+    fn exemptions(&self) -> Arc<Exemptions>;
     /// The resourceVersion under which nobody held what is left to such, in the object with this uid.
     fn unyielded(&self, uid: &Uid) -> Option<String>;
     /// The inventory, as it is written now, has it with this uid.
@@ -37,7 +37,7 @@ pub trait Facts: Sync {
 pub enum Other {
     /// Nobody knows: it has not been looked at since the start, or is another hub's.
     Unknown,
-    /// The same; or it has dropped the object, and is of the same namespace.
+    /// Nobody knows, as above; or it has dropped the object, and is of the same namespace.
     Yields,
     /// Something else, or nothing.
     Differs {

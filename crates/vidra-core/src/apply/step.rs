@@ -61,7 +61,7 @@ pub enum Act<E> {
         /// Take fields from other managers.
         force: bool,
     },
-    /// The same as a dry run: [`Answer::DryRun`].
+    /// Apply as a dry run: [`Answer::DryRun`].
     DryRun {
         /// What to send.
         body: Value,
@@ -210,7 +210,7 @@ pub enum End<E> {
 pub enum Retry {
     /// Another object bears the name.
     Replaced,
-    /// The same, or none does.
+    /// Another object bears the name, or none does.
     GoneOrReplaced,
     /// It was created again and again by somebody else.
     ReplacedAgain,
@@ -220,7 +220,7 @@ pub enum Retry {
     ComesAndGoes,
     /// It was changed between each read and the apply after it.
     ChangesAgain,
-    /// The same of a dry run.
+    /// It was changed between the read and the dry run after it.
     ChangedMeanwhile,
     /// The VidraResource that it was another's has released it.
     Released,

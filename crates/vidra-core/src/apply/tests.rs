@@ -12,7 +12,7 @@ use vidra_api::{Conflicts, DriftSpec, IgnoreRule, names};
 use super::*;
 use crate::{
     directives::{ApplyMode, Directives},
-    ignore::{Rules, Sparing},
+    ignore::{Exemptions, Rules},
     manifest::Place,
     object::{Gvk, ObjectKey, Scope},
     owner::Owner,
@@ -39,7 +39,7 @@ struct Known {
     has_lost_entry: bool,
     is_outranked: bool,
     is_disputed: bool,
-    sparing: Arc<Sparing>,
+    exemptions: Arc<Exemptions>,
     unyielded: Option<String>,
     is_in_inventory: bool,
     others: BTreeMap<String, Other>,
@@ -63,8 +63,8 @@ impl Facts for Known {
     fn is_disputed(&self) -> bool {
         self.is_disputed
     }
-    fn sparing(&self) -> Arc<Sparing> {
-        self.sparing.clone()
+    fn exemptions(&self) -> Arc<Exemptions> {
+        self.exemptions.clone()
     }
     fn unyielded(&self, _: &Uid) -> Option<String> {
         self.unyielded.clone()
@@ -254,12 +254,12 @@ fn view(proof: bool, drift: Drift) -> Option<Live> {
 }
 
 /// What is ignored of the object is left alone in each apply.
-fn ignoring(world: &World) -> Arc<Sparing> {
+fn ignoring(world: &World) -> Arc<Exemptions> {
     let target = serde_json::from_value(json!({"kind": "ConfigMap"})).unwrap();
     let rule = IgnoreRule { target, paths: vec![".data.a".to_owned()] };
     let spec = DriftSpec { ignore: vec![rule], ..DriftSpec::default() };
     let Declared { gvk, key, body, .. } = &world.declared;
-    Arc::new(Rules::compile(&spec).unwrap().sparing([(gvk, key, &**body)], &[], &Arc::default()))
+    Arc::new(Rules::compile(&spec).unwrap().exemptions([(gvk, key, &**body)], &[], &Arc::default()))
 }
 
 type Row = (&'static str, Action, Vec<Answer<&'static str>>, &'static [&'static str]);
@@ -539,7 +539,7 @@ fn a_refused_apply_is_followed_by_what_its_answer_says() {
 #[test]
 fn what_is_left_alone_is_applied_to_the_version_that_was_read_a_few_times() {
     let mut world = world();
-    world.known.sparing = ignoring(&world);
+    world.known.exemptions = ignoring(&world);
     let changed = || apply(Why::Changed, true);
     let tries =
         |count: usize| (0..count).flat_map(|_| [there(world.ours("u1")), conflict()]).collect::<Vec<_>>();

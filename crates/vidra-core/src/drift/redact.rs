@@ -1,6 +1,9 @@
 //! Values that are never written anywhere: those of Secrets, and those of fields that a setting names.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use serde_json::Value;
 use vidra_api::ChangedField;
@@ -116,6 +119,15 @@ impl Redactions {
             annotations.remove(LAST_APPLIED_NAME);
         }
         Some(rest)
+    }
+
+    /// Differs with what [`Redactions::without_fields`] leaves of objects of a kind.
+    pub fn mark(&self, group: &str, kind: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.all.hash(&mut hasher);
+        let of_kind = self.rules.iter().filter(|rule| rule.is_of(group, kind));
+        of_kind.for_each(|rule| rule.path.hash(&mut hasher));
+        hasher.finish()
     }
 
     /// All values of such objects are covered.

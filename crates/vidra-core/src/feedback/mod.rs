@@ -33,6 +33,7 @@ use crate::{
 };
 use builtin::Builtin;
 pub use gather::{ROOM, gather};
+use value::Untold;
 
 /// Most objects that a rule without a name is about.
 const UNNAMED_MAX: usize = 20;
@@ -85,6 +86,8 @@ pub struct Extract {
     left_out: usize,
     /// Which is the first of them, and why.
     why: Option<String>,
+    /// One costs too much with what was asked of the object before.
+    is_costly: bool,
 }
 
 /// A live object that values are read of. All that is asked of it takes at most what one VidraResource may take.
@@ -113,7 +116,7 @@ impl Extract {
         self.size
     }
 
-    /// The same without its values: there is no room to keep them.
+    /// This without its values: there is no room to keep them.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.size = 0;
@@ -121,6 +124,11 @@ impl Extract {
             self.leave_out(&value.name, gather::NO_ROOM);
         }
         self
+    }
+
+    /// A value is left out that costs too much with what was asked of the object before: it may come once less is asked.
+    pub fn is_costly(&self) -> bool {
+        self.is_costly
     }
 
     fn has(&self, name: &str) -> bool {
@@ -212,7 +220,7 @@ impl Rules {
                     tries += 1;
                     let given = match tries <= OBJECT_VALUES_MAX {
                         true => value::evaluate(expression, view),
-                        false => Err(TOO_MANY.to_owned()),
+                        false => Err(TOO_MANY.into()),
                     };
                     keep(&mut extract, name, given);
                 }),
@@ -223,15 +231,18 @@ impl Rules {
 }
 
 /// Takes what an expression gave, if it is of a form that is told and there is room.
-fn keep(extract: &mut Extract, name: &str, given: Result<Option<Value>, String>) {
+fn keep(extract: &mut Extract, name: &str, given: Result<Option<Value>, Untold>) {
     if extract.has(name) {
         return;
     }
     let value =
-        given.and_then(|json| json.map(|json| value::form(name, json).map_err(str::to_owned)).transpose());
+        given.and_then(|json| json.map(|json| value::form(name, json).map_err(Untold::from)).transpose());
     match value {
         Ok(None) => {}
-        Err(why) => extract.leave_out(name, why),
+        Err(untold) => {
+            extract.is_costly |= untold.is_costly;
+            extract.leave_out(name, untold.why);
+        }
         Ok(Some(_)) if extract.values.len() >= OBJECT_VALUES_MAX => extract.leave_out(name, TOO_MANY),
         Ok(Some(value)) => match extract.size + value::size(&value) {
             size if size <= ROOM => {

@@ -15,16 +15,30 @@ use crate::{
 /// Deepest lists and maps within each other.
 const DEPTH_MAX: usize = 8;
 
+/// Why a value is not told.
+pub(super) struct Untold {
+    /// In words.
+    pub(super) why: String,
+    /// It costs too much with what was asked of the object before.
+    pub(super) is_costly: bool,
+}
+
+impl From<&str> for Untold {
+    fn from(why: &str) -> Self {
+        Self { why: why.to_owned(), is_costly: false }
+    }
+}
+
 /// What an expression gives; `None`: a field is missing, or it is null.
 ///
 /// # Errors
 /// Why it is not told.
-pub(super) fn evaluate(expression: &Expression, view: &View<'_>) -> Result<Option<Value>, String> {
+pub(super) fn evaluate(expression: &Expression, view: &View<'_>) -> Result<Option<Value>, Untold> {
     match expression.output(view, JSON_MAX, DEPTH_MAX) {
         Ok(Output::Json(json)) => Ok(Some(json)),
         Ok(Output::Nothing) | Err(Stop::Undefined(_)) => Ok(None),
-        Ok(Output::Unfit(why)) => Err(why.to_owned()),
-        Err(Stop::Costly(why)) => Err(format!("costs too much: {why}")),
+        Ok(Output::Unfit(why)) => Err(why.into()),
+        Err(Stop::Costly(why)) => Err(Untold { why: format!("costs too much: {why}"), is_costly: true }),
     }
 }
 

@@ -59,7 +59,8 @@ impl Earlier<'_> {
     /// The entries of earlier appliers of `live` that do not move.
     pub fn other_versions(&self, live: &Value) -> Vec<OtherVersion> {
         let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-        let other_versions = entries.into_iter().flatten().filter(|entry| self.wrote(entry) && !self.moves(entry));
+        let other_versions =
+            entries.into_iter().flatten().filter(|entry| self.wrote(entry) && !self.moves(entry));
         let named = other_versions.map(|entry| {
             let set = entry.get("fieldsV1").and_then(|fields| FieldSet::from_fields_v1(fields).ok());
             OtherVersion {

@@ -43,7 +43,7 @@ mod tests;
 pub use borrow::with_live_values;
 pub use declared::{has_empties, missing_leaves};
 pub use differ::differing;
-pub use earlier::{OtherVersion, Earlier};
+pub use earlier::{Earlier, OtherVersion};
 pub use element::{Element, Path};
 pub use entries::{
     Holder, contenders, entry_sets, held_paths, holders, is_held, other_vidra_managers, own_apply_entry,

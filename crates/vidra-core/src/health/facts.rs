@@ -27,7 +27,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The same, where nothing happens for a while.
+    /// These facts, where nothing happens for a while.
     #[must_use]
     pub fn later(&self, by: Duration) -> Facts {
         let change = self.change.map(|change| Change { ago: change.ago.saturating_add(by), ..change });

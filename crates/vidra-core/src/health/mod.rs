@@ -4,8 +4,8 @@
 //! A pure function of the object. What differs from kstatus: there is no clock, so a pod that cannot be scheduled stays
 //! InProgress here (reconcile.timeout makes its target Failed); a DaemonSet that is updated by deleting pods need not be
 //! updated, and a paused Deployment not rolled out; a suspended Job is
-//! Suspended: its target may be Ready, and no later wave goes on; a Pod that ended badly is Failed, since it was declared and
-//! not made by an owner who makes another; and no reason or message carries a count, so that what is written once into
+//! Suspended: its target may be Ready, and no later wave goes on; a Pod that ended badly is Failed, since it was declared
+//! and not made by an owner who makes another; and no reason or message carries a count, so that what is written once into
 //! a status does not change with every pod that starts.
 //!
 //! Other kinds are judged by health rules, in CEL: a VidraResource's, the fleet's, and those that the hub ships; and
@@ -156,7 +156,8 @@ pub struct Verdict<'r> {
 }
 
 impl Verdict<'_> {
-    /// It is Current and nothing shows it, though its kind could: no rule is about it, and it has no condition that is known.
+    /// It is Current and nothing shows it, though its kind could: no rule is about it, and it has no condition that is
+    /// known.
     pub fn is_unproven(&self, live: &Value, facts: &Facts) -> bool {
         let api_version = text(live, "/apiVersion").unwrap_or_default();
         let is_custom = api_version.split_once('/').is_some_and(|(group, _)| facts::may_be_custom(group));
@@ -170,7 +171,7 @@ impl Verdict<'_> {
         matches!(self.basis, Basis::Rule(Match { rule: Ok(_), .. }) | Basis::Conditions)
     }
 
-    /// The same for as long as a message that is kept holds: the verdict, its reason, the rule, and type, status and reason
+    /// Equal for as long as a message that is kept holds: the verdict, its reason, the rule, and type, status and reason
     /// of each condition. The text of an object is none of it: one that moves by itself is not to be written each time.
     pub fn grounds(&self, live: &Value) -> u32 {
         let mut hash = DefaultHasher::new();

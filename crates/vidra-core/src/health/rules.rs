@@ -181,7 +181,7 @@ impl Rules {
         short(&self.digest)
     }
 
-    /// The same as a VidraTarget's spec has it; `None`: there is none.
+    /// The digest as a VidraTarget's spec has it; `None`: there is none.
     pub fn own_digest(&self) -> Option<String> {
         (!self.is_empty()).then(|| self.digest())
     }
@@ -226,7 +226,8 @@ fn hash_of(scope: &Scope, text: &RuleText) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The same of one that cannot be used, which may be for what stands before it: one with the same text is another, if it can.
+/// The hash of a rule that cannot be used, which may be for what stands before it: one with the same text is another, if it
+/// can.
 fn hash_of_broken(scope: &Scope, text: &RuleText, error: &RuleError) -> [u8; 32] {
     let hash = hash_of(scope, text);
     if mutants::is(Mutant::BrokenRuleIsEqual) {
@@ -276,14 +277,14 @@ impl RuleSet {
         RuleSet { origins: [resource, fleet, shipped], changes: Arc::default() }
     }
 
-    /// The same with a VidraResource's own before them.
+    /// These rules with a VidraResource's own before them.
     #[must_use]
     pub fn with(&self, resource: Arc<Rules>) -> RuleSet {
         let [_, fleet, shipped] = self.origins.clone();
         RuleSet { origins: [resource, fleet, shipped], changes: self.changes.clone() }
     }
 
-    /// The same where it comes after another, of which the rules of these scopes were others.
+    /// These rules where they come after another, of which the rules of these scopes were others.
     #[must_use]
     pub fn after<'s>(self, before: &RuleSet, changed: impl IntoIterator<Item = &'s Scope>) -> RuleSet {
         let mut changes = Changes::clone(&before.changes);
@@ -303,7 +304,7 @@ impl RuleSet {
         short(&hash.finalize())
     }
 
-    /// The same while objects of this kind are judged by the same rule, and never again after they were judged by another.
+    /// Equal while objects of this kind are judged by the same rule, and never again after they were judged by another.
     pub fn fingerprint(&self, group: &str, kind: &str) -> u64 {
         let Changes { by_scope, of_all } = &*self.changes;
         let about = by_scope.iter().filter(|(scope, _)| scope.covers(group, kind));

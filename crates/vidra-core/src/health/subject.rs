@@ -10,7 +10,7 @@ use super::{
     expression::View,
     read::text,
     rule::Rule,
-    rules::{Match, RuleSet},
+    rules::{Match, Origin, RuleSet},
 };
 use crate::mutants::{self, Mutant};
 
@@ -18,6 +18,8 @@ use crate::mutants::{self, Mutant};
 #[derive(Debug)]
 pub struct Subject<'l, 'r> {
     live: &'l Value,
+    /// What the rule may read of it.
+    read: &'l Value,
     /// Its group and its kind.
     pub(super) gk: (&'l str, &'l str),
     /// The rule that is about it.
@@ -30,12 +32,21 @@ pub struct Subject<'l, 'r> {
 impl<'l, 'r> Subject<'l, 'r> {
     /// Nothing is evaluated yet.
     pub fn new(live: &'l Value, rules: &'r RuleSet) -> Self {
+        Self::hiding(live, None, rules)
+    }
+
+    /// Nothing is evaluated yet. `rest`: what rules of a VidraResource may read of it, where that is not all. What the hub
+    /// itself knows, and what the fleet's rules say, is of all of it, as it is for everybody.
+    pub fn hiding(live: &'l Value, rest: Option<&'l Value>, rules: &'r RuleSet) -> Self {
         let api_version = text(live, "/apiVersion").unwrap_or_default();
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = text(live, "/kind").unwrap_or_default();
-        let found = rules.applies(live, group, kind);
+        let live = rest.filter(|_| mutants::is(Mutant::AllBlind)).unwrap_or(live);
+        let is_own = || rules.find(group, kind).is_some_and(|found| found.origin == Origin::Resource);
+        let read = rest.filter(|_| is_own()).unwrap_or(live);
+        let found = rules.applies(read, group, kind);
         let (suspension, says) = (OnceCell::new(), OnceCell::new());
-        Self { live, gk: (group, kind), found, view: View::new(live), suspension, says }
+        Self { live, read, gk: (group, kind), found, view: View::new(read), suspension, says }
     }
 
     /// What is judged.
@@ -59,7 +70,7 @@ impl<'l, 'r> Subject<'l, 'r> {
 
     /// How it is by the rule.
     pub(super) fn says(&self, rule: &Rule) -> Health {
-        let evaluate = || rule.judge(self.live, &self.view);
+        let evaluate = || rule.judge(self.read, &self.view);
         if mutants::is(Mutant::EvaluatesForEachFact) {
             return evaluate();
         }

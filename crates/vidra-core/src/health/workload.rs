@@ -1,4 +1,4 @@
-//! Kinds that run pods. Rules and their order: cli-utils, pkg/kstatus/status/core.go.
+//! Kinds that run pods, such as Deployment and StatefulSet. Rules and their order: cli-utils, pkg/kstatus/status/core.go.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Rules against objects: what is spared, what is unused, what yields; and that applying never changes it.
+//! Rules against objects: what is exempt, what is unused, what yields; and that applying never changes it.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -22,13 +22,13 @@ fn deployment() -> Value {
         "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "app", "image": "web:1"}]}}}})
 }
 
-fn of(spec: &DriftSpec, object: &Value) -> Sparing {
+fn of(spec: &DriftSpec, object: &Value) -> Exemptions {
     let version = object["apiVersion"].as_str().unwrap();
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let gvk = Gvk::new(group, version, object["kind"].as_str().unwrap());
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let key = ObjectKey::new(&gvk, text("namespace"), text("name"));
-    Rules::compile(spec).unwrap().sparing([(&gvk, &key, object)], &[], &Arc::default())
+    Rules::compile(spec).unwrap().exemptions([(&gvk, &key, object)], &[], &Arc::default())
 }
 
 fn entry(manager: &str, operation: &str, subresource: &str, fields: Value) -> Value {
@@ -79,7 +79,10 @@ fn an_object_of_a_kind_that_nobody_knows_yet_may_be_what_a_rule_means() {
     };
     let rules = |kind: &str| {
         let spec = spec(&[(json!({"kind": kind}), &[".spec.size"])]);
-        Rules::compile(&spec).unwrap().sparing([], std::slice::from_ref(&unresolved), &Arc::default()).unused
+        Rules::compile(&spec)
+            .unwrap()
+            .exemptions([], std::slice::from_ref(&unresolved), &Arc::default())
+            .unused
     };
     assert_eq!(rules("Shop"), []);
     assert_eq!(rules("Shops"), [Unused { rule: 0, path: None }]);
@@ -105,9 +108,9 @@ fn a_path_that_cannot_be_read_or_names_the_object_itself_is_refused_by_its_place
 fn an_object_of_which_nothing_is_left_alone_is_not_listed() {
     let plain =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
-    assert_eq!(of(&DriftSpec::default(), &plain), Sparing::default());
+    assert_eq!(of(&DriftSpec::default(), &plain), Exemptions::default());
     let none = DriftSpec { yield_to: YieldPolicy::None, ..DriftSpec::default() };
-    assert_eq!(of(&none, &deployment()), Sparing::default());
+    assert_eq!(of(&none, &deployment()), Exemptions::default());
     assert_eq!(of(&DriftSpec::default(), &deployment()).objects.len(), 1, "replicas may yield");
 }
 
@@ -128,16 +131,16 @@ fn replicas_are_left_to_autoscalers_and_to_nobody_who_edits_or_scales_by_hand() 
         ("somebody", "Apply", "", false),
         ("vidra/h/team/other", "Apply", "scale", false),
     ] {
-        let spared = of(&DriftSpec::default(), &deployment()).objects.into_values().next().unwrap();
+        let exempt = of(&DriftSpec::default(), &deployment()).objects.into_values().next().unwrap();
         let mut live = deployment();
         live["spec"]["replicas"] = 7.into();
         let live = with_entries(live, &[ours.clone(), entry(manager, operation, subresource, replicas())]);
-        assert_eq!(spared.yields_now(&live), left, "{manager}");
-        assert_eq!(spared.is_disturbed(&live, &deployment(), &own), !left, "{manager}");
-        let sent = spared.keeping(&deployment(), &live, US);
+        assert_eq!(exempt.yields_now(&live), left, "{manager}");
+        assert_eq!(exempt.is_disturbed(&live, &deployment(), &own), !left, "{manager}");
+        let sent = exempt.keeping(&deployment(), &live, US);
         assert_eq!(sent["spec"].get("replicas").is_none(), left, "{manager}");
         let equal = with_entries(deployment(), &[entry(manager, operation, subresource, replicas())]);
-        assert!(!spared.is_disturbed(&equal, &deployment(), &own), "{manager}: an equal value is no drift");
+        assert!(!exempt.is_disturbed(&equal, &deployment(), &own), "{manager}: an equal value is no drift");
     }
 }
 
@@ -163,8 +166,8 @@ fn whoever_scales_what_a_declared_autoscaler_is_for_may_have_its_replicas() {
         let name = body["metadata"]["name"].as_str().unwrap();
         let (web, scaler) = (key(&gvk, "shop", name), key(&autoscales, namespace, "web"));
         let declared = [(&gvk, &web, &body), (&autoscales, &scaler, &hpa)];
-        let sparing = Rules::compile(&DriftSpec::default()).unwrap().sparing(declared, &[], named);
-        sparing.objects[&web].yields_now(&scaled_by(manager))
+        let exemptions = Rules::compile(&DriftSpec::default()).unwrap().exemptions(declared, &[], named);
+        exemptions.objects[&web].yields_now(&scaled_by(manager))
     };
     let name = deployment()["metadata"]["name"].clone();
     let target = |version: &str| json!({"apiVersion": version, "kind": "Deployment", "name": name});
@@ -209,7 +212,7 @@ fn a_bundle_is_left_to_whoever_injects_it() {
         (&hooks, "/webhooks/0/clientConfig/caBundle", item),
         (&service, "/spec/caBundle", json!({"f:spec": {"f:caBundle": {}}})),
     ] {
-        let spared = of(&DriftSpec::default(), object).objects.into_values().next().unwrap();
+        let exempt = of(&DriftSpec::default(), object).objects.into_values().next().unwrap();
         let live =
             |manager: &str| with_entries(object.clone(), &[entry(manager, "Update", "", fields.clone())]);
         for (manager, yields) in [
@@ -219,11 +222,11 @@ fn a_bundle_is_left_to_whoever_injects_it() {
             ("before-first-apply", false),
             ("kubectl-client-side-apply", false),
         ] {
-            assert_eq!(spared.yields_now(&live(manager)), yields, "{manager} {object}");
+            assert_eq!(exempt.yields_now(&live(manager)), yields, "{manager} {object}");
         }
         let ours = entry(US, "Apply", "", json!({"f:metadata": {"f:labels": {"f:a": {}}}}));
         let held = with_entries(object.clone(), &[ours, entry("cainjector", "Update", "", fields)]);
-        assert_eq!(spared.keeping(object, &held, US).pointer(pointer), None, "{object}");
+        assert_eq!(exempt.keeping(object, &held, US).pointer(pointer), None, "{object}");
     }
 }
 
@@ -410,7 +413,7 @@ proptest! {
                 prop_assert_eq!(path.find(&bare), path.find(&after), "{} of {}", path, body);
             }
         }
-        // And nothing else is spared: all the rest comes out as declared.
+        // And nothing else is exempt: all the rest comes out as declared.
         let rest = masked(&declared, &paths);
         for (section, keys) in rest.as_object().unwrap() {
             for (key, value) in keys.as_object().unwrap() {
@@ -421,12 +424,12 @@ proptest! {
 
     #[test]
     fn what_is_ignored_makes_no_difference(one in 0..5i64, other in 0..5i64) {
-        let spared = of(&spec(&[(json!({"kind": "Deployment"}), &[".spec.replicas"])]), &deployment());
-        let spared = spared.objects.into_values().next().unwrap();
+        let exempt = of(&spec(&[(json!({"kind": "Deployment"}), &[".spec.replicas"])]), &deployment());
+        let exempt = exempt.objects.into_values().next().unwrap();
         let live = |replicas: i64| {
             let mut live = deployment();
             live["spec"]["replicas"] = replicas.into();
-            spared.masked(&live)
+            exempt.masked(&live)
         };
         let set = FieldSet::from_fields_v1(&json!({"f:spec": {"f:replicas": {}, "f:template": {}}})).unwrap();
         prop_assert_eq!(differing(&live(one), &live(other), &set, None), []);

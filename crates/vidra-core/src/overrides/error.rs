@@ -118,7 +118,7 @@ pub enum OverrideError {
 }
 
 impl OverrideError {
-    /// The same of another cluster, for which what came out is the same.
+    /// This error of another cluster, for which what came out is the same.
     #[must_use]
     pub fn on(mut self, cluster: &str) -> Self {
         if let Self::Undeliverable { of, .. } = &mut self {

@@ -400,7 +400,8 @@ fn perform(state: &mut State, plan: &Plan) {
 }
 
 fn any_live() -> impl Strategy<Value = Live> {
-    let drift = prop_oneof![Just(Drift::None), Just(Drift::HeldByOther), Just(Drift::Differs), Just(Drift::Unsure)];
+    let drift =
+        prop_oneof![Just(Drift::None), Just(Drift::HeldByOther), Just(Drift::Differs), Just(Drift::Unsure)];
     let flags = proptest::array::uniform6(any::<bool>());
     (flags, drift, "[ab]", prop_oneof![Just(None), "h[01]".prop_map(|content| Some(hash(&content)))])
         .prop_map(|([proof, controlled, terminating, shared, current, suspended], drift, uid, applied)| {

@@ -192,7 +192,8 @@ pub fn target_status(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Vid
 }
 
 /// What was Ready is noted when it ends: that alone writes nothing. It is no more where objects have failed, whatever else
-/// there is to tell, or where a part of another revision may be there; a call that fails says nothing of either.
+/// there is to tell, or where something else, or a part of it, may be there: another revision, or the same one in another
+/// namespace or with other inputs. A call that fails says nothing of either.
 fn ready_revision(
     before: &VidraTargetStatus,
     (state, reason): (TargetState, Reason),
@@ -202,11 +203,16 @@ fn ready_revision(
         matches!(facts.delivery, Delivery::Applied | Delivery::Waiting { .. } | Delivery::Failed { .. });
     let has_failed = reason == Reason::HealthCheckTimeout
         || matches!(facts.unready.first(), Some((TargetState::Failed, ..)));
-    let is_half = facts.delivery != Delivery::Applied && before.revision.as_deref() != Some(facts.revision);
+    let is_other = before.revision.as_deref() != Some(facts.revision)
+        || !mutants::is(Mutant::OtherInputsWereReady)
+            && before.namespace.as_ref().is_some_and(|namespace| {
+                (namespace.as_str(), before.overrides.as_ref(), before.recalls)
+                    != (facts.namespace, facts.overrides, facts.recalls)
+            });
     match (before.state, state) {
         (_, TargetState::Ready) => None,
         _ if is_seen && has_failed && !mutants::is(Mutant::FailedWasReady) => None,
-        _ if is_seen && is_half && !mutants::is(Mutant::HalfWasReady) => None,
+        _ if is_seen && is_other && !mutants::is(Mutant::HalfWasReady) => None,
         (Some(TargetState::Ready), _) => before.revision.clone(),
         _ => before.ready_revision.clone(),
     }
@@ -469,7 +475,7 @@ pub(super) mod tests {
         let lost = target_status(&after, &facts(silent, 30));
         assert_eq!(lost.ready_revision.as_deref(), Some("r1"));
         let next = target_status(&lost, &TargetFacts { revision: "r2", ..late() });
-        assert_eq!((next.revision.as_deref(), next.ready_revision.as_deref()), (Some("r2"), Some("r1")));
+        assert_eq!((next.revision.as_deref(), next.ready_revision.as_deref()), (Some("r2"), None));
         assert_eq!(target_status(&next, &facts(Delivery::Applied, 40)).ready_revision, None);
         let never = target_status(&VidraTargetStatus::default(), &late());
         assert_eq!(never.ready_revision, None);
@@ -479,10 +485,10 @@ pub(super) mod tests {
         let told = target_status(&after, &facts(refused(), 30));
         assert_eq!((told.state, told.ready_revision.as_deref()), (Some(TargetState::Failed), Some("r1")));
         let failed = || TargetFacts { unready: unready::tests::one("web", HealthStatus::Failed), ..late() };
-        let late = TargetFacts { awaited: Some(0), timeout: Duration::ZERO, ..late() };
+        let timed_out = TargetFacts { awaited: Some(0), timeout: Duration::ZERO, ..late() };
         let beside = |delivery| TargetFacts { delivery, ..failed() };
         let ends = Delivery::Waiting { reason: Reason::ObjectTerminating, message: String::new() };
-        for facts in [failed(), late, beside(ends), beside(refused())] {
+        for facts in [failed(), timed_out, beside(ends), beside(refused())] {
             for before in [&first, &after] {
                 assert_eq!(target_status(before, &facts).ready_revision, None, "{:?}", facts.delivery);
             }
@@ -491,6 +497,16 @@ pub(super) mod tests {
         let wave = Delivery::Waiting { reason: Reason::WaitingForWave, message: String::new() };
         let half = target_status(&first, &TargetFacts { revision: "r2", ..facts(wave, 20) });
         assert_eq!((half.revision.as_deref(), half.ready_revision), (Some("r1"), None));
+        // The same revision in another namespace, or with other inputs, was not Ready.
+        let inputs = OverrideInputs::default();
+        for other in [
+            TargetFacts { namespace: "elsewhere", ..late() },
+            TargetFacts { overrides: Some(&inputs), ..late() },
+            TargetFacts { recalls: 1, ..late() },
+        ] {
+            let moved = target_status(&first, &other);
+            assert_eq!((moved.revision.as_deref(), moved.ready_revision), (Some("r1"), None));
+        }
     }
 
     #[test]

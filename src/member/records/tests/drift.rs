@@ -15,7 +15,7 @@ fn found(records: &Records) -> Option<(ChangeKind, Vec<String>)> {
     Some((evidence.change, evidence.fields.into_iter().map(|field| field.path).collect()))
 }
 
-/// The same without the hub's label, as a read shows it.
+/// An object without the hub's label, as a read shows it.
 fn unlabelled(version: u64, mode: &str, owned: bool) -> Live {
     let mut json = live(version, mode, owned).json;
     json["metadata"]["labels"].as_object_mut().unwrap().remove("vidra.dev/hub");

@@ -98,7 +98,7 @@ async fn after_a_start_managed_fields_tell_of_a_change_of_ours_but_not_to_a_targ
         ("06", 2, false, Some(10)),
     ] {
         let records = serving(KindFacts::default());
-        records.set_told(&owner(), ready, BTreeSet::new());
+        records.set_previous_health(&owner(), ready, BTreeSet::new());
         records.fold(&widget(), one(1, generation, applied, "Up"), Source::List(records.mark()));
         assert_eq!(ends(&records), ends_in, "{applied} {generation} {ready}");
         advance(Duration::from_secs(10)).await;
@@ -112,9 +112,9 @@ async fn a_first_status_is_awaited_for_a_minute_of_the_members_own_time_and_by_n
     let records = serving(declared());
     records.fold(&widget(), silent(1), Source::Watch);
     assert_eq!((says(&records).0, ends(&records)), (HealthStatus::InProgress, Some(55)));
-    records.set_told(&owner(), true, BTreeSet::new());
+    records.set_previous_health(&owner(), true, BTreeSet::new());
     assert_eq!((says(&records), ends(&records)), ((HealthStatus::Current, None), None));
-    records.set_told(&owner(), false, BTreeSet::new());
+    records.set_previous_health(&owner(), false, BTreeSet::new());
     advance(Duration::from_secs(55)).await;
     assert_eq!(says(&records), (HealthStatus::Current, None));
 
@@ -137,10 +137,10 @@ fn what_says_nothing_is_not_current_before_it_is_known_what_its_crd_declares() {
         unproven
     };
     assert_eq!(unproven(&records), None);
-    records.set_told(&owner(), true, BTreeSet::new());
+    records.set_previous_health(&owner(), true, BTreeSet::new());
     assert_eq!(says(&records).0, HealthStatus::Current, "what is not known yet takes nothing back");
     assert_eq!(unproven(&records), None, "nor is it counted");
-    records.set_told(&owner(), false, BTreeSet::new());
+    records.set_previous_health(&owner(), false, BTreeSet::new());
 
     let column = vec!["status".to_owned(), "phase".to_owned()];
     let declared = KindFacts { columns: vec![column], ..KindFacts::default() };
@@ -206,13 +206,35 @@ async fn a_ready_target_hears_of_no_failure_that_passes_and_a_restart_takes_none
     let key = ObjectKey::new(&widget(), NAMESPACE, "one");
     records.fold(&widget(), one(1, 1, "00", "Down"), Source::Watch);
     assert_eq!((says(&records).0, ends(&records)), (HealthStatus::InProgress, Some(30)));
-    records.set_told(&owner(), true, BTreeSet::new());
+    records.set_previous_health(&owner(), true, BTreeSet::new());
     assert_eq!((says(&records), ends(&records)), ((HealthStatus::Current, None), Some(30)));
-    records.set_told(&owner(), false, BTreeSet::from([key.clone()]));
+    records.set_previous_health(&owner(), false, BTreeSet::from([key.clone()]));
     assert_eq!((says(&records).0, ends(&records)), (HealthStatus::Failed, None), "its status said so before");
-    records.set_told(&owner(), true, BTreeSet::from([key]));
+    records.set_previous_health(&owner(), true, BTreeSet::from([key]));
     assert_eq!(says(&records).0, HealthStatus::Failed, "though nothing waits for it");
-    records.set_told(&owner(), true, BTreeSet::new());
+    records.set_previous_health(&owner(), true, BTreeSet::new());
     advance(Duration::from_secs(30)).await;
     assert_eq!((says(&records).0, ends(&records)), (HealthStatus::Failed, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_from_before_a_change_of_ours_is_old_to_own_rules_too_whatever_comes_in_between() {
+    let records = judging();
+    records.facts.set_kinds(Arc::new(Kinds::serving(&widget())));
+    records.facts.set_declared(widget(), Arc::default());
+    let fold = |version, generation, source| {
+        let mut live = one(version, generation, "07", "Up").json;
+        // By the rules that hold for all it is on its way, and they wait for no status.
+        live["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+        records.fold(&widget(), live.into(), source);
+        (says(&records).0, ends(&records))
+    };
+    let own = owner();
+    assert_eq!(fold(1, 1, Source::Watch), (HealthStatus::Current, None));
+    assert_eq!(fold(2, 2, Source::Answer(&own)), (HealthStatus::InProgress, Some(10)));
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(fold(3, 2, Source::Watch), (HealthStatus::InProgress, Some(9)), "it is the same status");
+    assert_eq!(fold(3, 2, Source::Beside(records.mark())), (HealthStatus::InProgress, Some(9)));
+    advance(Duration::from_secs(9)).await;
+    assert_eq!(fold(4, 2, Source::Watch), (HealthStatus::Current, None), "it was waited for");
 }

@@ -78,7 +78,7 @@ fn a_rule_that_is_not_asked_takes_ready_from_no_target() {
             owner
         })
         .collect();
-    records.set_told(&owners[4], true, BTreeSet::new());
+    records.set_previous_health(&owners[4], true, BTreeSet::new());
     records.fold(&gvk(), shared(10, &owners), Source::List(records.mark()));
     assert_eq!(records.health(&owners[4], &key()), Some((HealthStatus::Current, None)));
     // That it is being deleted is seen without a rule.
@@ -117,12 +117,28 @@ fn the_values_that_a_namespace_asks_of_an_object_share_one_bound_and_equal_ones_
         live["metadata"]["annotations"][owner.label_key()] =
             format!("{namespace}/{resource} 1 {declared}").into();
     }
-    records.fold(&gvk(), live.into(), Source::Watch);
+    records.fold(&gvk(), live.clone().into(), Source::Watch);
     let gives = |owner: &OwnerHash| {
         let given = records.feedback(owner, |_| false, true).unwrap();
         (given.objects.iter().map(|one| one.values.len()).sum::<usize>(), given.left_out)
     };
     assert_eq!(all.iter().map(gives).collect::<Vec<_>>(), [(1, 0), (1, 0), (0, 1), (0, 1), (1, 0), (1, 0)]);
+    let unread = || all.iter().map(|one| records.kinds_without_feedback(one).len()).collect::<Vec<_>>();
+    assert_eq!(unread(), [0; 6]);
+
+    // The oldest ask for nothing any more: there is room for the others, who list for it once.
+    for owner in [&own[0], &own[1], &same] {
+        records.set_feedback_rules(owner, Arc::default());
+    }
+    assert_eq!(unread(), [0, 0, 1, 1, 0, 0]);
+    records.fold(&gvk(), live.into(), Source::Beside(records.mark()));
+    assert_eq!(all.iter().map(gives).collect::<Vec<_>>(), [(0, 0), (0, 0), (1, 0), (1, 0), (0, 0), (1, 0)]);
+    assert_eq!(unread(), [0; 6]);
+
+    // What nobody can see any more gives what it gave: whoever writes it knows since when.
+    records.clear();
+    assert!(records.feedback(&other, |_| false, false).is_none());
+    assert_eq!(gives(&other), (0, 0), "it is gone");
 }
 
 #[test]

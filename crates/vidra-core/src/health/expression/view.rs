@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The same, and of metadata only what nobody minds to see shown.
+    /// Hides what [`View::new`] hides, and leaves of metadata only what nobody minds to see shown.
     pub(crate) fn for_showing(live: &'a Value) -> View<'a> {
         let mut view = View::new(live);
         let mut shown = match view.metadata.take() {

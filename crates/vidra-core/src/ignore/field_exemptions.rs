@@ -15,13 +15,13 @@ const NOBODY: [&str; 2] = ["kubectl-client-side-apply", "before-first-apply"];
 
 /// The declared paths of one object that are left alone: always, or while somebody who may have them holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spared {
+pub struct FieldExemptions {
     ignored: Box<[Path]>,
     yielding: Box<[Path]>,
     scalers: Scalers,
 }
 
-impl Spared {
+impl FieldExemptions {
     /// `None` when nothing is.
     pub(super) fn new(ignored: Vec<Path>, yielding: Vec<Path>, scalers: Scalers) -> Option<Self> {
         let yielding: Vec<Path> = yielding.into_iter().filter(|path| !ignored.contains(path)).collect();
@@ -40,12 +40,12 @@ impl Spared {
     }
 
     /// What of `declared` our entry has to own for the object to be as we left it. `yields`: see
-    /// [`Spared::yields_now`].
+    /// [`FieldExemptions::yields_now`].
     pub fn expected(&self, declared: &Value, yields: bool) -> Value {
         fields::masked(declared, self.ignored.iter().chain(self.yielding.iter().filter(|_| yields)))
     }
 
-    /// What [`Spared::masked`] would give if what somebody holds to whom it yields had the declared values.
+    /// What [`FieldExemptions::masked`] would give if what somebody holds to whom it yields had the declared values.
     pub fn undone(&self, live: &Value, declared: &Value) -> Value {
         let mut undone = self.masked(live);
         for path in self.yielding.iter().filter(|path| self.is_taken(path, live)) {
@@ -89,7 +89,7 @@ impl Spared {
 
     /// Whether a path is, or lies in, what is left alone in this live object.
     pub fn covers(&self, path: &Path, live: &Value) -> bool {
-        self.now(live).any(|spared| path.is_within(spared))
+        self.now(live).any(|exempt| path.is_within(exempt))
     }
 
     fn now(&self, live: &Value) -> impl Iterator<Item = &Path> {
