@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::timeout::TimeoutLayer;
 
-use vidra_core::unseen;
+use vidra_core::{health::library, unseen};
 
 use crate::{
     app::{self, Deps, RunError},
@@ -94,6 +94,8 @@ pub async fn run(flags: Flags) -> Result<(), ProcessError> {
     if let Some(crate::cli::Command::Demo(demo)) = flags.command {
         return Ok(crate::demo::run(demo, stop_on_signal()?).await?);
     }
+    // They take a while to compile, which passes while the hub's API is asked.
+    tokio::task::spawn_blocking(|| drop(library::rules()));
     let client = hub_client(&flags).await?;
     let listener = serve::listen(flags.listen)
         .await

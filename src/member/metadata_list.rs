@@ -33,12 +33,12 @@ use crate::{
 /// Owners, and managers, of one object that are read.
 const ENTRIES_MOST: usize = 1_000;
 /// Bytes that may be kept of one list: with more it is given up.
-const KEPT_MOST: usize = 64 << 20;
+const BYTES_MOST: usize = 64 << 20;
 
 /// One object, as far as it is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Listed {
+pub struct PartialMetadata {
     /// `metadata.name`; empty: it has none that could be one.
     pub name: String,
     /// `metadata.namespace`.
@@ -47,8 +47,8 @@ pub struct Listed {
     deletion_timestamp: Option<IgnoredAny>,
     annotations: Stamps,
     /// `metadata.ownerReferences`.
-    owner_references: First<OwnerReference>,
-    managed_fields: First<Entry>,
+    owner_references: Bounded<OwnerReference>,
+    managed_fields: Bounded<ManagedFieldsEntry>,
 }
 
 /// The annotations in which owners say what they have applied, by their keys: the first [`ENTRIES_MOST`].
@@ -88,19 +88,19 @@ impl<'de> Visitor<'de> for Annotations {
 
 /// The first [`ENTRIES_MOST`] entries, of which a member may send millions that are empty.
 #[derive(Debug)]
-struct First<T> {
+struct Bounded<T> {
     entries: Vec<T>,
     /// There are more.
     is_cut: bool,
 }
 
-impl<T> Default for First<T> {
+impl<T> Default for Bounded<T> {
     fn default() -> Self {
         Self { entries: Vec::new(), is_cut: false }
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Entries(PhantomData))
     }
@@ -109,18 +109,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
 struct Entries<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-    type Value = First<T>;
+    type Value = Bounded<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("entries")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<First<T>, E> {
-        Ok(First::default())
+    fn visit_unit<E: Error>(self) -> Result<Bounded<T>, E> {
+        Ok(Bounded::default())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<First<T>, A::Error> {
-        let mut first = First::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Bounded<T>, A::Error> {
+        let mut first = Bounded::default();
         while first.entries.len() < ENTRIES_MOST {
             match all.next_element()? {
                 Some(entry) => first.entries.push(entry),
@@ -136,19 +136,19 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct ManagedFieldsEntry {
     manager: String,
     operation: String,
     subresource: String,
 }
 
-impl Listed {
+impl PartialMetadata {
     /// Reads one object; one of which not even this can be read has no name.
     pub fn read(text: &str) -> Self {
         #[derive(Default, Deserialize)]
         struct Around {
             #[serde(default)]
-            metadata: Listed,
+            metadata: PartialMetadata,
         }
         let read = serde_json::from_str::<Around>(text).unwrap_or_default().metadata;
         if is_name(&read.name) { read } else { Self::default() }
@@ -164,7 +164,10 @@ impl Listed {
                     .sum::<usize>()
         });
         let managers = self.managed_fields.entries.iter().map(|entry| {
-            size_of::<Entry>() + entry.manager.len() + entry.operation.len() + entry.subresource.len()
+            size_of::<ManagedFieldsEntry>()
+                + entry.manager.len()
+                + entry.operation.len()
+                + entry.subresource.len()
         });
         let stamps =
             self.annotations.0.iter().map(|(key, text)| 2 * size_of::<String>() + key.len() + text.len());
@@ -199,7 +202,7 @@ impl Listed {
     }
 
     fn is_applied_by(&self, manager: &str) -> bool {
-        let applies = |entry: &Entry| entry.operation == "Apply" && entry.subresource.is_empty();
+        let applies = |entry: &ManagedFieldsEntry| entry.operation == "Apply" && entry.subresource.is_empty();
         self.managed_fields.entries.iter().any(|entry| entry.manager == manager && applies(entry))
     }
 }
@@ -214,16 +217,16 @@ pub async fn list(
     resource: &ApiResource,
     namespace: Option<&str>,
     labels: &str,
-) -> Result<Vec<Listed>, CallError> {
-    let (mut all, mut kept) = (Vec::new(), 0);
+) -> Result<Vec<PartialMetadata>, CallError> {
+    let (mut all, mut bytes) = (Vec::new(), 0);
     let mut take = |text: &str| {
-        let listed = Listed::read(text);
-        kept += listed.weight();
+        let listed = PartialMetadata::read(text);
+        bytes += listed.weight();
         // Over the bound it stops: the caller gets an error, not a short list.
-        if kept <= KEPT_MOST {
+        if bytes <= BYTES_MOST {
             all.push(listed);
         }
-        kept <= KEPT_MOST
+        bytes <= BYTES_MOST
     };
     let page = session.limits().page;
     match list_each(session, fence, (resource, true), (namespace, labels), page, &mut take).await? {
@@ -277,7 +280,7 @@ mod tests {
         let text = format!(
             r#"{{"metadata":{{"name":"a","managedFields":[{{"manager":"evil","operation":"Update","fieldsV1":{deep}}},{{"manager":"own","operation":"Apply","fieldsV1":{{}}}}]}}}}"#
         );
-        let read = Listed::read(&text);
+        let read = PartialMetadata::read(&text);
         assert_eq!(read.name, "a");
         assert!(
             read.may_have_been_applied_by("own")
@@ -290,9 +293,9 @@ mod tests {
     fn of_annotations_those_of_owners_are_read() {
         let text =
             r#"{"metadata":{"name":"a","annotations":{"a":{"b":[1]},"owner.vidra.dev/x":"team/shop 1"}}}"#;
-        let read = Listed::read(text);
+        let read = PartialMetadata::read(text);
         assert_eq!((read.stamp("owner.vidra.dev/x"), read.stamp("a")), (Some("team/shop 1"), None));
-        assert_eq!(Listed::read(r#"{"metadata":{"name":"a","annotations":null}}"#).name, "a");
+        assert_eq!(PartialMetadata::read(r#"{"metadata":{"name":"a","annotations":null}}"#).name, "a");
     }
 
     #[test]
@@ -305,7 +308,7 @@ mod tests {
             for (count, may_be) in [(ENTRIES_MOST, false), (ENTRIES_MOST + 1, field == "managedFields")] {
                 let entries = vec![entry; count].join(",");
                 let text = format!(r#"{{"metadata":{{"name":"a","{field}":[{entries}]}}}}"#);
-                let read = Listed::read(&text);
+                let read = PartialMetadata::read(&text);
                 assert_eq!(
                     (&*read.name, read.may_have_been_applied_by("own")),
                     ("a", may_be),
@@ -322,15 +325,15 @@ mod tests {
         let text = |manager: &str| {
             format!(r#"{{"metadata":{{"name":"a","managedFields":[{{"manager":"{manager}"}}]}}}}"#)
         };
-        let weight = |manager: &str| Listed::read(&text(manager)).weight();
+        let weight = |manager: &str| PartialMetadata::read(&text(manager)).weight();
         assert_eq!(weight(&"m".repeat(5000)) - weight("m"), 4999);
-        assert!(weight("m") > Listed::read(r#"{"metadata":{"name":"a"}}"#).weight());
+        assert!(weight("m") > PartialMetadata::read(r#"{"metadata":{"name":"a"}}"#).weight());
     }
 
     #[test]
     fn what_has_no_proper_name_has_none() {
         for text in [r#"{"metadata":{"name":7}}"#, r#"{"metadata":{"name":"a/b"}}"#, "[]", ""] {
-            assert_eq!(Listed::read(text).name, "", "{text}");
+            assert_eq!(PartialMetadata::read(text).name, "", "{text}");
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     member::{
         kinds::Kinds,
         live::Live,
-        metadata_list::{self, Listed},
+        metadata_list::{self, PartialMetadata},
         session::Readiness,
     },
 };
@@ -123,7 +123,7 @@ async fn is_there(
     executor: &Executor<'_>,
     gvk: &Gvk,
     resource: &ApiResource,
-    item: &Listed,
+    item: &PartialMetadata,
 ) -> Result<bool, CallError> {
     if item.name.is_empty() {
         return Ok(true);
@@ -133,7 +133,7 @@ async fn is_there(
     let request = request.map_err(|error| CallError { class: Class::Invalid, message: error.to_string() })?;
     let asked = executor.session.client.request_text(request);
     match executor.session.call(executor.fence, "get", reading(&gvk.group, &gvk.kind), asked).await {
-        Ok(text) => Ok(!Listed::read(&text).is_terminating()),
+        Ok(text) => Ok(!PartialMetadata::read(&text).is_terminating()),
         Err(error) if error.is_gone(&resource.group, &resource.plural, &item.name) => Ok(false),
         Err(error) if error.is_transient() => Err(error),
         Err(_) => Ok(true),
@@ -145,7 +145,7 @@ async fn list(
     executor: &Executor<'_>,
     resource: &ApiResource,
     namespace: Option<&str>,
-) -> Result<Result<Vec<Listed>, String>, CallError> {
+) -> Result<Result<Vec<PartialMetadata>, String>, CallError> {
     match metadata_list::list(executor.session, executor.fence, resource, namespace, "").await {
         Ok(all) => Ok(Ok(all)),
         Err(error) if error.is_transient() => Err(error),
@@ -166,7 +166,7 @@ fn is_made_by_the_server(gvk: &Gvk, name: &str) -> bool {
 
 /// It is garbage once its owner is gone, and its owner lies in the same namespace: if it is still there, it is listed
 /// and judged itself.
-fn belongs(item: &Listed, kinds: &Kinds) -> bool {
+fn belongs(item: &PartialMetadata, kinds: &Kinds) -> bool {
     item.owner_references().iter().any(|owner| {
         let gvk = Gvk::from_api_version(&owner.api_version, &owner.kind);
         let known = gvk.and_then(|gvk| kinds.any_version(&gvk).map(|(_, (_, scope))| *scope));
