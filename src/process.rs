@@ -1,6 +1,6 @@
 //! The process around the hub: its client, its Lease, its signals, what it serves, and how it ends.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, header};
 use kube::{
@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::timeout::TimeoutLayer;
 
-use vidra_core::{health::library, unseen};
+use vidra_core::unseen;
 
 use crate::{
     app::{self, Deps, RunError},
@@ -94,9 +94,6 @@ pub async fn run(flags: Flags) -> Result<(), ProcessError> {
     if let Some(crate::cli::Command::Demo(demo)) = flags.command {
         return Ok(crate::demo::run(demo, stop_on_signal()?).await?);
     }
-    // They take a while to compile, which passes while the hub's API is asked. Without a thread whoever needs them waits.
-    let compile = || drop(library::rules());
-    let _ = thread::Builder::new().name("health rules".to_owned()).spawn(compile);
     let client = hub_client(&flags).await?;
     let listener = serve::listen(flags.listen)
         .await

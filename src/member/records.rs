@@ -154,7 +154,7 @@ impl Records {
     pub fn set_health_rules(&self, owner: &OwnerHash, rules: Arc<Rules>) {
         let all = self.rules.now();
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
-            known.set_health_rules(rules, &all, &self.views.evidence.secrecy.tuning.now().redact);
+            known.set_health_rules(rules, &all, &self.views.evidence.secrecy.tuning.now());
         }
     }
 
@@ -188,7 +188,7 @@ impl Records {
         let older = LazyCell::new(|| inner.owners.older(known));
         let before = |key: &ObjectKey| {
             let asks = older.iter().filter(|(hash, _)| inner.record_is(key, |record| record.is_proved(hash)));
-            asked_before(asks.filter_map(|(_, other)| other.asks_of(key)))
+            asked_before(asks.filter_map(|(_, other)| other.asks_of(key)), known.asks_of(key))
         };
         let unread = wants.filter(|(key, _)| own.is_unread(key, || before(key)) && is_own(key));
         unread.map(|(_, want)| want.gvk.clone()).collect()

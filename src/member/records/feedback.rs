@@ -57,11 +57,16 @@ impl OwnFeedback {
 
     /// Takes what a live object that is the owner's gave by its rules; whether its target is to be told.
     /// `asked_before`: what older owners ask of it.
-    pub(super) fn set(&mut self, key: &ObjectKey, mut now: Extract, asked_before: u64) -> bool {
+    pub(super) fn set(
+        &mut self,
+        key: &ObjectKey,
+        mut now: Extract,
+        asked_before: impl FnOnce() -> u64,
+    ) -> bool {
         let Some(known) = self.extracts.get(key) else { return false };
         self.cut.remove(key);
         match now.is_costly() {
-            true => drop(self.costly.insert(key.clone(), asked_before)),
+            true => drop(self.costly.insert(key.clone(), asked_before())),
             false => drop(self.costly.remove(key)),
         }
         if self.size_before(key) + now.size() > KEPT {
@@ -112,8 +117,8 @@ impl OwnFeedback {
         }
     }
 
-    /// It has not been read, though a rule is about it; or its values were not kept, and there is room by now; or one cost too
-    /// much, and older owners ask for something else by now.
+    /// It has not been read, though a rule is about it; or its values were not kept, and there is room by now; or one cost
+    /// too much, and older owners ask for something else by now.
     pub(super) fn is_unread(&self, key: &ObjectKey, asked_before: impl FnOnce() -> u64) -> bool {
         self.extracts.get(key).is_some_and(Option::is_none)
             || self.cut.get(key).is_some_and(|size| self.size_before(key) + size <= KEPT)
@@ -158,7 +163,7 @@ mod tests {
 
     fn gives(own: &mut OwnFeedback, nth: usize, size: usize) -> bool {
         let given = given(own, nth, size);
-        own.set(&key(nth), given, 0)
+        own.set(&key(nth), given, || 0)
     }
 
     #[test]

@@ -15,7 +15,7 @@ use vidra_core::{
 };
 
 use super::assessment::{Assessment, Told};
-use crate::desired::Desired;
+use crate::{config::dynamic_settings::DynamicSettings, desired::Desired};
 
 /// The note of an object that such a rule is about, and has not judged since the owner is known.
 const NOT_JUDGED: &str = "It has not been judged by the health rules of its VidraResource yet";
@@ -119,11 +119,11 @@ impl<'a> Standing<'a> {
 /// A VidraResource's own health rules, and how its objects are by them.
 pub(super) struct OwnHealth {
     rules: Arc<Rules>,
-    /// Those that hold for all, what is declared, and what may not be read, when `kinds` was made.
-    made_of: (Arc<RuleSet>, Arc<Desired>, Redactions),
-    /// Declared kinds that its own rules are about, and what the rule says that counts, of what it may read. Where one of the fleet comes to
-    /// count in the place of its own, what its own said stands until that one has judged; and what opened for all did not
-    /// for it.
+    /// Those that hold for all, what is declared, and the settings, which say what may not be read, when `kinds` was made.
+    made_of: (Arc<RuleSet>, Arc<Desired>, Arc<DynamicSettings>),
+    /// Declared kinds that its own rules are about, and what the rule says that counts, of what it may read. Where one of
+    /// the fleet comes to count in the place of its own, what its own said stands until that one has judged; and what opened
+    /// for all did not for it.
     kinds: BTreeMap<(Arc<str>, Arc<str>), u64>,
     /// With what the rule said that judged; `None`: its own was not asked, see [`super::own_verdicts`].
     verdicts: BTreeMap<ObjectKey, (Option<u64>, Assessment)>,
@@ -134,7 +134,7 @@ pub(super) struct OwnHealth {
 impl OwnHealth {
     /// With the verdicts that there are. `known`: the owner was judged by other rules before.
     pub(super) fn new(
-        (rules, redact): (Arc<Rules>, &Redactions),
+        (rules, settings): (Arc<Rules>, &Arc<DynamicSettings>),
         all: &Arc<RuleSet>,
         desired: &Arc<Desired>,
         (before, known): (Option<Self>, bool),
@@ -150,28 +150,28 @@ impl OwnHealth {
                 && rules.cover(&key.group, &key.kind)
             {
                 let rule = set.fingerprint(&key.group, &key.kind);
-                let says = rule ^ redact.mark(&key.group, &key.kind);
+                let says = rule ^ settings.redact.mark(&key.group, &key.kind);
                 kinds.insert((key.group.clone(), key.kind.clone()), says);
             }
         }
         verdicts.retain(|key, _| {
             desired.objects.contains_key(key) && kinds.contains_key(&(key.group.clone(), key.kind.clone()))
         });
-        Self { rules, made_of: (all.clone(), desired.clone(), redact.clone()), kinds, verdicts, inherits }
+        Self { rules, made_of: (all.clone(), desired.clone(), settings.clone()), kinds, verdicts, inherits }
     }
 
     /// Nothing that it is made of has changed.
     pub(super) fn is_of(
         &self,
-        (rules, redact): (&Arc<Rules>, &Redactions),
+        (rules, settings): (&Arc<Rules>, &DynamicSettings),
         all: &Arc<RuleSet>,
         desired: &Arc<Desired>,
     ) -> bool {
-        let (of, declared, hidden) = &self.made_of;
+        let (of, declared, known) = &self.made_of;
         self.rules.digest() == rules.digest()
             && Arc::ptr_eq(of, all)
             && Arc::ptr_eq(declared, desired)
-            && (hidden == redact || mutants::is(Mutant::RedactStays))
+            && (known.redact == settings.redact || mutants::is(Mutant::RedactStays))
     }
 
     pub(super) fn rules(&self) -> &Arc<Rules> {

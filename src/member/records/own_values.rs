@@ -38,7 +38,6 @@ pub(super) fn feed(
     }
     asking.sort_by(|a, b| owners.rank(a).cmp(&owners.rank(b)));
     let (mut news, mut readings) = (BTreeSet::new(), BTreeMap::new());
-    let mut before = BTreeMap::<_, Vec<String>>::new();
     for hash in asking {
         let Some(Owner { feedback: Some(own), target, .. }) = owners.get_mut(&hash) else { continue };
         let new = || (Reading::new(live), BTreeMap::new());
@@ -46,21 +45,21 @@ pub(super) fn feed(
         if mutants::is(Mutant::EachReadsAlone) {
             (*reading, *known) = new();
         }
-        let extract = known.entry(own.rules().digest().cloned());
-        let extract: &Extract = extract.or_insert_with(|| own.rules().extract(key, reading));
-        let before = before.entry(target.namespace.clone()).or_default();
-        if own.set(key, extract.clone(), asked_before(before.iter().map(String::as_str))) {
+        let digest = own.rules().digest().cloned();
+        let extract: Extract =
+            known.entry(digest.clone()).or_insert_with(|| own.rules().extract(key, reading)).clone();
+        let asked = || asked_before(known.keys().flatten().map(String::as_str), digest.as_deref());
+        if own.set(key, extract, asked) {
             news.insert(hash);
         }
-        before.extend(own.rules().digest().cloned());
     }
     news
 }
 
-/// Differs with the rules by which older owners ask of an object.
-pub(super) fn asked_before<'r>(digests: impl Iterator<Item = &'r str>) -> u64 {
+/// Differs with the rules, by their digests, by which older owners ask of an object, beside those of one's own: equal ones
+/// cost nothing.
+pub(super) fn asked_before<'r>(older: impl Iterator<Item = &'r str>, own: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // Equal ones cost nothing.
-    digests.collect::<BTreeSet<_>>().hash(&mut hasher);
+    older.filter(|digest| Some(*digest) != own).collect::<BTreeSet<_>>().hash(&mut hasher);
     hasher.finish()
 }

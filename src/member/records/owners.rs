@@ -9,7 +9,6 @@ use serde_json::Value;
 use vidra_api::names::{self, HubId, OwnerHash};
 use vidra_core::{
     apply::Other,
-    drift::Redactions,
     feedback::Rules as FeedbackRules,
     health::rules::{RuleSet, Rules},
     ignore::{Exemptions, FieldExemptions},
@@ -19,7 +18,7 @@ use vidra_core::{
 };
 
 use super::{assessment::Told, feedback::OwnFeedback, own_health::OwnHealth};
-use crate::{desired::Desired, workqueue::TargetKey};
+use crate::{config::dynamic_settings::DynamicSettings, desired::Desired, workqueue::TargetKey};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
 const UNKNOWN_OWNERS: usize = 16;
@@ -60,13 +59,18 @@ impl Owner {
     }
 
     /// Takes its own health rules; `all`: those that hold for all.
-    /// `redact`: what they may not read.
-    pub(super) fn set_health_rules(&mut self, rules: Arc<Rules>, all: &Arc<RuleSet>, redact: &Redactions) {
+    /// `settings` say what they may not read.
+    pub(super) fn set_health_rules(
+        &mut self,
+        rules: Arc<Rules>,
+        all: &Arc<RuleSet>,
+        settings: &Arc<DynamicSettings>,
+    ) {
         if rules.is_empty() {
             self.health = None;
-        } else if !self.health.as_ref().is_some_and(|own| own.is_of((&rules, redact), all, &self.desired)) {
+        } else if !self.health.as_ref().is_some_and(|own| own.is_of((&rules, settings), all, &self.desired)) {
             let before = (self.health.take().map(|own| *own), self.is_known);
-            self.health = Some(Box::new(OwnHealth::new((rules, redact), all, &self.desired, before)));
+            self.health = Some(Box::new(OwnHealth::new((rules, settings), all, &self.desired, before)));
         }
         // Whatever comes next, it was judged by these before.
         self.is_known = true;

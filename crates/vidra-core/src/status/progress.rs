@@ -34,13 +34,17 @@ pub(super) fn next(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Optio
 /// This is the first status of a spec in which the revision that was applied whole is for another namespace, or with
 /// other inputs: something else is waited for.
 fn is_moved(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> bool {
-    let is_other = |namespace: &String| {
-        (namespace.as_str(), before.overrides.as_ref(), before.recalls)
-            != (facts.namespace, facts.overrides, facts.recalls)
-    };
     before.observed_generation != Some(facts.generation)
         && before.revision.as_deref() == Some(facts.revision)
-        && before.namespace.as_ref().is_some_and(is_other)
+        && has_other_inputs(before, facts)
+}
+
+/// What was applied whole last is for another namespace, or has other inputs than what is wanted now.
+pub(super) fn has_other_inputs(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> bool {
+    before.namespace.as_ref().is_some_and(|namespace| {
+        (namespace.as_str(), before.overrides.as_ref(), before.recalls)
+            != (facts.namespace, facts.overrides, facts.recalls)
+    })
 }
 
 /// State, reason and message of a target that has waited for too long. What has failed already says so itself.

@@ -204,11 +204,7 @@ fn ready_revision(
     let has_failed = reason == Reason::HealthCheckTimeout
         || matches!(facts.unready.first(), Some((TargetState::Failed, ..)));
     let is_other = before.revision.as_deref() != Some(facts.revision)
-        || !mutants::is(Mutant::OtherInputsWereReady)
-            && before.namespace.as_ref().is_some_and(|namespace| {
-                (namespace.as_str(), before.overrides.as_ref(), before.recalls)
-                    != (facts.namespace, facts.overrides, facts.recalls)
-            });
+        || progress::has_other_inputs(before, facts) && !mutants::is(Mutant::OtherInputsWereReady);
     match (before.state, state) {
         (_, TargetState::Ready) => None,
         _ if is_seen && has_failed && !mutants::is(Mutant::FailedWasReady) => None,
