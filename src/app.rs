@@ -70,7 +70,7 @@ pub enum RunError {
 }
 
 /// Runs the hub until `stop`; then ends everything that it started. `synced` turns true when the hub's own
-/// objects are known.
+/// objects and the fleet's health rules are known.
 pub async fn run(
     settings: Settings,
     deps: Deps,
@@ -96,11 +96,12 @@ pub async fn run(
         hub: hub.identity.hub.clone(),
         page: hub.limits.page,
     });
-    follow(&hub, startup, synced.clone(), &tasks);
+    let listed = watch::Sender::new(false);
+    let known = [listed.subscribe(), follow(&hub, startup, listed, &tasks)];
     let ending = halting.clone();
     let write = async move { vital("event writer", &ending, event_writer.run()).await };
     tasks.spawn(stop.clone().run_until_cancelled_owned(write));
-    vital("dispatcher", &halting, work(&hub, synced, &tasks, &stop)).await;
+    vital("dispatcher", &halting, work(&hub, (known, synced), &tasks, &stop)).await;
 
     let sessions = std::mem::take(&mut *hub.sessions.lock());
     for session in sessions.into_values() {
@@ -162,8 +163,14 @@ fn observe(hub: &Arc<Hub>) {
     );
 }
 
-/// Starts what follows the settings and, once these are known, the hub's own objects.
-fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, tasks: &TaskTracker) {
+/// Starts what follows the settings, the fleet's health rules and, once the settings are known, the hub's own objects, whose
+/// first lists `listed` awaits. The receiver turns true when the rules are known.
+fn follow(
+    hub: &Arc<Hub>,
+    startup: Arc<Startup>,
+    listed: watch::Sender<bool>,
+    tasks: &TaskTracker,
+) -> watch::Receiver<bool> {
     let client = hub.api.client.clone();
     let (stop, ending) = (startup.stop.token.clone(), startup.stop.clone());
     let asked = watch::Sender::new(false);
@@ -187,17 +194,15 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
         supervised("settings", tuned.rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.clone().run_until_cancelled_owned(settings));
-    let mut judges = follow_health_rules(hub, &startup, tasks);
+    let judges = follow_health_rules(hub, &startup, tasks);
     let ending = startup.stop.clone();
     let (namespace, catalog, rng) = (hub.settings.namespace.clone(), hub.catalog.clone(), hub.rng.clone());
     let objects = async move {
         // What follows on a failure at the start is a setting.
         let _ = answered.wait_for(|answered| *answered).await;
-        // What opens waves is not judged by half of the rules.
-        let _ = judges.wait_for(|judges| *judges).await;
         let follow = || {
-            let (rng, synced) = (rng.as_ref(), synced.clone());
-            let follow = follow_all(client.clone(), &namespace, catalog.clone(), rng, &startup, synced);
+            let (rng, listed) = (rng.as_ref(), listed.clone());
+            let follow = follow_all(client.clone(), &namespace, catalog.clone(), rng, &startup, listed);
             startup.stop.runs("hub watches", follow)
         };
         supervised("hub watches", rng.as_ref(), follow).await;
@@ -213,6 +218,7 @@ fn follow(hub: &Arc<Hub>, startup: Arc<Startup>, synced: watch::Sender<bool>, ta
         supervised("watches of sources", hub.rng.as_ref(), follow).await;
     };
     tasks.spawn(stop.run_until_cancelled_owned(sources));
+    judges
 }
 
 /// Starts what follows the fleet's health rules, and tells what comes of them; the receiver turns true when they are known.
@@ -241,13 +247,21 @@ fn follow_health_rules(hub: &Arc<Hub>, startup: &Arc<Startup>, tasks: &TaskTrack
     answered
 }
 
-/// Gives out keys until `stop`. Nothing is decided before the hub's own objects are all known.
-async fn work(hub: &Arc<Hub>, synced: watch::Sender<bool>, tasks: &TaskTracker, stop: &CancellationToken) {
-    let mut synced = synced.subscribe();
-    let known = stop.run_until_cancelled(async { synced.wait_for(|synced| *synced).await.is_ok() }).await;
-    if known != Some(true) {
-        return;
+/// Gives out keys until `stop`. Nothing is decided before all of `known` are true: the hub's own objects are known, and the
+/// fleet's health rules, for what opens waves is not judged by half of them.
+async fn work(
+    hub: &Arc<Hub>,
+    (known, synced): ([watch::Receiver<bool>; 2], watch::Sender<bool>),
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) {
+    for mut known in known {
+        let is_known = stop.run_until_cancelled(async { known.wait_for(|known| *known).await.is_ok() }).await;
+        if is_known != Some(true) {
+            return;
+        }
     }
+    synced.send_replace(true);
     while let Some(turn) = stop.run_until_cancelled(hub.queue.next()).await {
         let (hub, stop) = (hub.clone(), stop.clone());
         let Turn { key, trigger, attempt } = turn;
@@ -280,7 +294,7 @@ impl Work<'_> {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         // Without a verdict the work panicked or was cancelled: it is tried again, later and later.
-        let retry = Verdict::Retry(RETRY_RARELY);
+        let retry = Verdict::Backoff(RETRY_RARELY);
         self.hub.queue.done(self.key, self.verdict.unwrap_or(retry));
     }
 }

@@ -547,3 +547,33 @@ fn what_the_reference_says_of_reasons_events_and_metrics_is_looked_for_by_tests(
     let missing: Vec<_> = documented.iter().filter(|word| !is_quoted(word)).collect();
     assert!(missing.is_empty(), "no test looks for these, which docs/reference names: {missing:?}");
 }
+
+#[test]
+fn the_reference_has_a_row_for_each_metric_and_each_setting() {
+    let quoted = |paths: &[&str], is_meant: fn(&str) -> bool| -> BTreeSet<String> {
+        let files =
+            sources().into_iter().filter(|file| paths.iter().any(|path| file.starts_with(root().join(path))));
+        let texts = files.map(|file| read(&file)).collect::<Vec<_>>();
+        let code = texts.iter().map(|text| without_tests(text)).flat_map(str::lines);
+        let code = code.filter(|line| is_meant(line)).flat_map(|line| line.split('"').skip(1).step_by(2));
+        code.map(str::to_owned).collect()
+    };
+    let mut metrics = quoted(&["src/metrics", "src/workqueue"], |_| true);
+    metrics.retain(|name| name.starts_with("vidra_") || name.starts_with("workqueue_"));
+    let settings = quoted(&["src/config/dynamic_settings.rs"], |line| {
+        line.trim_start().starts_with("key: ") || line.trim_start().starts_with("alias: ")
+    });
+    assert!(metrics.contains("vidra_leader") && settings.contains("interval"), "they were read");
+    let page = |name: &str| read(&root().join("docs/reference").join(name));
+    let (of_metrics, of_settings) = (page("metrics.md"), page("settings.md"));
+    // A counter's name ends so where it is read.
+    let has_row = |name: &&String| {
+        let of_counter = format!("`{name}_total`");
+        of_metrics.contains(&format!("`{name}`")) || of_metrics.contains(&of_counter)
+    };
+    let rowless: Vec<_> = metrics.iter().filter(|name| !has_row(name)).collect();
+    assert!(rowless.is_empty(), "give these a row in docs/reference/metrics.md: {rowless:?}");
+    let rowless: Vec<_> =
+        settings.iter().filter(|name| !of_settings.contains(&format!("`{name}`"))).collect();
+    assert!(rowless.is_empty(), "give these a row in docs/reference/settings.md: {rowless:?}");
+}

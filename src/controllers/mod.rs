@@ -180,7 +180,7 @@ impl Hub {
     /// One key's turn.
     pub async fn reconcile(&self, key: &Key) -> Verdict {
         if !self.leads() {
-            return Verdict::Retry(LEADS_AGAIN);
+            return Verdict::Backoff(LEADS_AGAIN);
         }
         // On the heap, each once: a turn that waits for a member is as large as its future, and all that wraps the turn
         // moves it.
@@ -228,5 +228,5 @@ fn log_ready(before: Option<&[Condition]>, now: &[Condition]) {
 /// What a failed write to the hub leads to: the state has moved on, or the API server does not answer.
 fn after_hub_error(error: &CallError) -> Verdict {
     tracing::info!(%error, "the hub's API did not take a write; the hub reconciles the object again");
-    Verdict::Retry(RETRY_MOST)
+    Verdict::Backoff(RETRY_MOST)
 }

@@ -84,7 +84,7 @@ pub async fn reconcile(hub: &Hub, key: &ResourceKey) -> Verdict {
     let verdict = run(ctx).await;
     hub.state.lock().resource_mut(key).tried = Some(arrivals);
     match verdict {
-        Ok(Verdict::Done(_)) if !clear_failed_writes(hub, &ctx.queue_key()) => Verdict::Retry(RETRY_MOST),
+        Ok(Verdict::Done(_)) if !clear_failed_writes(hub, &ctx.queue_key()) => Verdict::Backoff(RETRY_MOST),
         Ok(verdict) => verdict,
         Err(error) => tell_failure(ctx, &error).await,
     }
@@ -200,7 +200,7 @@ async fn tear_down(ctx: &Context<'_>) -> Result<Verdict, CallError> {
     let refusal = execute(ctx, &observation, plan_teardown(&observation).waves).await?;
     if refusal.is_some() {
         report(ctx, Status::of(refusal)).await?;
-        return Ok(Verdict::Retry(RETRY_MOST));
+        return Ok(Verdict::Backoff(RETRY_MOST));
     }
     // One that cannot be read is there all the same.
     if !ctx.targets().is_empty() || is_any_target_unread(ctx) {

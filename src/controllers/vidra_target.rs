@@ -211,7 +211,7 @@ async fn keep(
         Ok(exemptions) => exemptions,
         Err(delivery) => {
             note_first_look(ctx, session);
-            publish(ctx, Status::of(delivery), (desired, None), &InventoryChange::default()).await?;
+            publish(ctx, Status::of(delivery), (desired, None)).await?;
             return Ok(Requeue::Retry(Retry::Rarely));
         }
     };
@@ -219,7 +219,9 @@ async fn keep(
     let status = ctx.target.status.as_ref();
     let was_ready =
         ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
-    session.records.set_previous_health(&owner.hash, was_ready, status.map(failed).unwrap_or_default());
+    // What failed before a change of the revision may not have by what it changed to.
+    let had_failed = status.filter(|_| ctx.target.is_delivered() || mutants::is(Mutant::OldFailureStands));
+    session.records.set_previous_health(&owner.hash, was_ready, had_failed.map(failed).unwrap_or_default());
     own_health::install_rules_in(ctx, session, &owner.hash);
     session.records.set_feedback_rules(&owner.hash, feedback::rules(ctx, session, &owner));
     let blind = match require_informers(ctx, session, desired).await {
@@ -259,7 +261,7 @@ async fn deliver(mut scope: Scope<'_>) -> Result<Requeue, CallError> {
     let executor = ctx.executor(session, owner, desired, &fence, claims_now(ctx, session));
     if mutants::is(Mutant::ReadyBeforeApplied) {
         let status = Status { compared: true, ..Status::of(Delivery::Applied) };
-        publish(ctx, status, (desired, Some(session)), &InventoryChange::default()).await?;
+        publish(ctx, status, (desired, Some(session))).await?;
     }
     let mut repair = ConcurrentRepair::new(&scope, &fence, &plan.effects);
     let (execution, change) = match recovery {
@@ -293,7 +295,7 @@ async fn hold(
         return wait_behind(scope, held).await.map(Some);
     }
     let Some(delivery) = guard_removal(ctx, desired, &plan.effects, inventory) else { return Ok(None) };
-    publish(ctx, scope.status(delivery), (desired, Some(session)), &InventoryChange::default()).await?;
+    publish(ctx, scope.status(delivery), (desired, Some(session))).await?;
     let again = asks_again_while_held(&plan.effects);
     Ok(Some(again.unwrap_or_else(|| Requeue::After(ctx.interval()))))
 }
@@ -308,7 +310,7 @@ async fn wait_behind(scope: &Scope<'_>, held: Delivery) -> Result<Requeue, CallE
             return Ok(Requeue::OnChange);
         }
     }
-    publish(ctx, scope.status(held), (desired, Some(session)), &InventoryChange::default()).await?;
+    publish(ctx, scope.status(held), (desired, Some(session))).await?;
     Ok(Requeue::Retry(Retry::Soon))
 }
 

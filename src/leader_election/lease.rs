@@ -36,12 +36,12 @@ use crate::base::{
 
 /// The Lease's name, in the hub's namespace.
 pub const NAME: &str = "vidra-hub";
-const DURATION: Duration = Duration::from_secs(15);
-const RENEW_EVERY: Duration = Duration::from_secs(4);
-const RETRY: Duration = Duration::from_secs(1);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+const RENEW_PERIOD: Duration = Duration::from_secs(4);
+const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// The holder gives up after this long without a renewal: well before others may follow.
-const GIVE_UP: Duration = Duration::from_secs(10);
-const WITHIN: Duration = Duration::from_secs(4);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How long ago the Lease was renewed: for all who may write only under it, whatever becomes of the one that renews it.
 pub struct Tenure {
@@ -74,7 +74,7 @@ impl Tenure {
     /// It was renewed so lately that nobody else can have it.
     pub fn stands(&self) -> bool {
         let age = self.now().saturating_sub(self.renewed.load(Ordering::SeqCst));
-        u128::from(age) < GIVE_UP.as_millis() || mutants::is(Mutant::LeaseAgeIgnored)
+        u128::from(age) < RENEW_DEADLINE.as_millis() || mutants::is(Mutant::LeaseAgeIgnored)
     }
 }
 
@@ -137,27 +137,27 @@ impl Claim {
             match self.try_acquire(&mut seen).await {
                 Ok(Some(former)) => {
                     self.tenure.note(asked);
-                    return self.tenure.late.expect_former(lands_in(former, GIVE_UP));
+                    return self.tenure.late.expect_former(lands_in(former, RENEW_DEADLINE));
                 }
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, "this process could not read or write the Lease {NAME}; it tries again")
                 }
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(RETRY_PERIOD).await;
         }
     }
 
     /// Renews until `stop`; returns early, with false, when the Lease is lost.
     pub async fn hold(&self, stop: CancellationToken) -> bool {
         let mut renewed = Instant::now();
-        let mut pause = RENEW_EVERY;
+        let mut pause = RENEW_PERIOD;
         loop {
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return true;
             }
             let (asked, by_uptime) = (Instant::now(), self.tenure.now());
-            let renewal = tokio::time::timeout_at(renewed + GIVE_UP, self.renew());
+            let renewal = tokio::time::timeout_at(renewed + RENEW_DEADLINE, self.renew());
             // The answer of one that is under way is not waited for: who gives the Lease back reads it again, and what lands
             // behind that is of an older version, and refused.
             let renewal = match mutants::is(Mutant::RenewalOutlivesStop) {
@@ -169,12 +169,12 @@ impl Claim {
                 // A renewal counts from when it was asked for: others may have seen it then.
                 Ok(Ok(true)) => {
                     self.tenure.note(by_uptime);
-                    (renewed, pause) = (asked, RENEW_EVERY);
+                    (renewed, pause) = (asked, RENEW_PERIOD);
                 }
                 Ok(Ok(false)) | Err(_) => return false,
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "this process could not renew the Lease {NAME}; it tries again");
-                    pause = RETRY;
+                    pause = RETRY_PERIOD;
                 }
             }
         }
@@ -204,7 +204,7 @@ impl Claim {
                 *seen = Some(Seen::now("", ""));
             }
             let unrenewed = seen.as_ref().map(|seen| seen.at.elapsed());
-            if unrenewed.is_some_and(|unrenewed| unrenewed <= DURATION)
+            if unrenewed.is_some_and(|unrenewed| unrenewed <= LEASE_DURATION)
                 && !mutants::is(Mutant::LostLeaseIsFree)
             {
                 return Ok(None);
@@ -227,7 +227,7 @@ impl Claim {
                 let version = lease.metadata.resource_version.clone().unwrap_or_default();
                 match seen {
                     Some(last) if last.version == version => match last.at.elapsed() {
-                        unrenewed if unrenewed > DURATION => Former::Silent(unrenewed),
+                        unrenewed if unrenewed > LEASE_DURATION => Former::Silent(unrenewed),
                         _ => return Ok(None),
                     },
                     _ => {
@@ -280,7 +280,7 @@ impl Claim {
         let now = MicroTime(self.clock.now());
         LeaseSpec {
             holder_identity: Some(self.holder.clone()),
-            lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
             acquire_time: Some(now.clone()),
             renew_time: Some(now),
             ..LeaseSpec::default()
@@ -322,9 +322,9 @@ fn won(written: Result<Lease, CallError>, former: Former) -> Result<Option<Forme
 }
 
 async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
-    match tokio::time::timeout(WITHIN, call).await {
+    match tokio::time::timeout(CALL_TIMEOUT, call).await {
         Ok(answer) => answer.map_err(CallError::from),
-        Err(_) => Err(CallError::deadline(WITHIN)),
+        Err(_) => Err(CallError::deadline(CALL_TIMEOUT)),
     }
 }
 

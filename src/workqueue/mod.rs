@@ -56,8 +56,8 @@ impl Default for Limits {
 pub enum Verdict {
     /// Nothing more to do until something changes; look again after this long, if given.
     Done(Option<Duration>),
-    /// Try again soon: the key's exponential back-off decides when, at most the given time.
-    Retry(Duration),
+    /// It failed: the key comes again after its exponential back-off, which is at most the given time.
+    Backoff(Duration),
 }
 
 /// A key that is given out.
@@ -265,7 +265,7 @@ impl Queue {
                     inner.failures.remove(key);
                     delay
                 }
-                Verdict::Retry(most) => {
+                Verdict::Backoff(most) => {
                     let first = inner.first_retry;
                     let failures = inner.failures.entry(key.clone()).or_default();
                     *failures = failures.saturating_add(1);

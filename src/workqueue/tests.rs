@@ -44,7 +44,7 @@ async fn a_turn_says_what_made_its_key_ready_and_which_try_it_is() {
     let key = target("a", "berlin");
     queue.add(key.clone(), Priority::User);
     let mut turns = Vec::new();
-    for verdict in [Verdict::Retry(Duration::from_secs(60)), Verdict::Done(Some(Duration::from_secs(1)))] {
+    for verdict in [Verdict::Backoff(Duration::from_secs(60)), Verdict::Done(Some(Duration::from_secs(1)))] {
         turns.push(queue.next().await);
         queue.done(&key, verdict);
     }
@@ -145,7 +145,7 @@ async fn a_failing_key_backs_off_up_to_its_limit_and_starts_afresh_after_success
         let start = Instant::now();
         let key = next(&queue).await;
         waits.push(start.elapsed());
-        queue.done(&key, Verdict::Retry(Duration::from_secs(5)));
+        queue.done(&key, Verdict::Backoff(Duration::from_secs(5)));
     }
     assert!(waits[2] > waits[1] && waits[3] > waits[2], "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_millis(5600)), "{waits:?}");
@@ -153,7 +153,7 @@ async fn a_failing_key_backs_off_up_to_its_limit_and_starts_afresh_after_success
     queue.done(&key, Verdict::Done(None));
     queue.add(key.clone(), Priority::User);
     let key = next(&queue).await;
-    queue.done(&key, Verdict::Retry(Duration::from_secs(5)));
+    queue.done(&key, Verdict::Backoff(Duration::from_secs(5)));
     let start = Instant::now();
     next(&queue).await;
     assert!(start.elapsed() < Duration::from_millis(300));
@@ -177,7 +177,7 @@ async fn places_and_first_pauses_can_be_changed_while_keys_wait() {
     queue.tune(1, Duration::from_secs(20));
     queue.done(&first, Verdict::Done(None));
     assert!(tokio::time::timeout(Duration::from_secs(60), next(&queue)).await.is_err(), "one place, taken");
-    queue.done(&second, Verdict::Retry(Duration::from_secs(60)));
+    queue.done(&second, Verdict::Backoff(Duration::from_secs(60)));
     assert_eq!(next(&queue).await, target("c", "berlin"));
     queue.done(&target("c", "berlin"), Verdict::Done(None));
     let start = Instant::now();
@@ -353,7 +353,8 @@ async fn of_ten_thousand_keys_that_are_gone_nothing_is_kept() {
             queue.add(key, Priority::User);
             let key = next(&queue).await;
             let month = Verdict::Done(Some(Duration::from_secs(720 * 3600)));
-            queue.done(&key, if number % 2 == 0 { month } else { Verdict::Retry(Duration::from_secs(300)) });
+            queue
+                .done(&key, if number % 2 == 0 { month } else { Verdict::Backoff(Duration::from_secs(300)) });
             queue.forget(&key);
         }
         {

@@ -9,10 +9,16 @@ use crate::{object, scenario, settings};
 
 /// Gadgets that go Up, or Down, or are on their way.
 async fn deliver(world: &World) {
+    deliver_sized(world, 1).await;
+}
+
+async fn deliver_sized(world: &World, size: i64) {
     let rule = json!({"apiVersion": "health.example.com/v1", "kind": "Gadget", "failed": "status.phase == 'Down'",
         "current": "status.phase == 'Up'", "message": "status.phase"});
     let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [rule]});
-    let manifest = object(&GADGET.crd()) + &object(&GADGET.one("one"));
+    let mut one = GADGET.one("one");
+    one["spec"]["size"] = json!(size);
+    let manifest = object(&GADGET.crd()) + &object(&one);
     world.deliver_with("shop", &manifest, spec).await;
 }
 
@@ -68,6 +74,34 @@ fn what_recovers_soon_writes_nothing_and_what_has_failed_stays_so_over_a_restart
             now.metadata.resource_version, before.metadata.resource_version,
             "it does not recover by that"
         );
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn what_failed_before_it_was_changed_has_not_failed_by_the_change() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"health.failedAfter": "2s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        deliver(&world).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Down"})).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+        settings::set(&world, json!({"health.failedAfter": "10m"})).await;
+
+        // Its controller has not seen the change yet, and says what it said.
+        deliver_sized(&world, 2).await;
+        world.target_is("shop", "berlin", TargetState::Progressing, "ObjectsProgressing").await;
+        world.restart_hub().await;
+        world.when_passes(1).await;
+        let target = world.target("shop", "berlin").await.unwrap();
+        let status = target.status.unwrap_or_default();
+        assert_eq!(status.state, Some(TargetState::Progressing));
+        assert_eq!(status.revision.as_deref(), Some(&*target.spec.revision));
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.ready("shop").await;
         world.end().await;
         GADGET.clear(&alice).await;
     });

@@ -425,6 +425,16 @@ pub enum Mutant {
     CostlyStays,
     /// Values of what nobody can see go.
     UnseenGivesNothing,
+    /// Patterns of rules are compiled though there is no room for them.
+    RoomAfterCompile,
+    /// A condition that reports an older generation is taken for a report of the newest.
+    OldGenerationReports,
+    /// What failed before it was changed has failed by what it was changed to, at once.
+    OldFailureStands,
+    /// What Pods said stays told though the settings hide Pods by now.
+    CauseStays,
+    /// After a start an object of a Ready target is not ready until its own rules have judged it.
+    NotJudgedIsNews,
     /// Each VidraResource that asks for values of an object has a bound of its own.
     EachReadsAlone,
     /// A target whose objects have failed counts as one that was Ready last.
@@ -478,7 +488,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 210] = [
+    pub const GUARDS: [Mutant; 215] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -675,6 +685,11 @@ impl Mutant {
         Mutant::AllBlind,
         Mutant::CostlyStays,
         Mutant::UnseenGivesNothing,
+        Mutant::RoomAfterCompile,
+        Mutant::OldGenerationReports,
+        Mutant::OldFailureStands,
+        Mutant::CauseStays,
+        Mutant::NotJudgedIsNews,
         Mutant::HeldFeedback,
         Mutant::LeaseEditedEnds,
         Mutant::DriftToldOnce,

@@ -44,7 +44,7 @@ pub(super) struct Status {
     pub(super) handled: Option<String>,
     /// What of its rules of feedback is amiss; `None`: what is declared was not read.
     pub(super) feedback: Option<Option<(Reason, String)>>,
-    /// Nothing tells when to try again: after this.
+    /// Nothing tells when to try again: after a back-off of at most this.
     pub(super) again: Option<Duration>,
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn publish(ctx: &Context<'_>, status: Status) -> Result<Verdict
         }
         return Ok(after_hub_error(&error));
     }
-    Ok(again.map_or(verdict, Verdict::Retry))
+    Ok(again.map_or(verdict, Verdict::Backoff))
 }
 
 /// The problem that says that the hub's API refuses a write.

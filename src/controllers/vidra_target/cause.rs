@@ -6,12 +6,14 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, timeout_at};
 use vidra_core::{
     health::{HealthStatus, cause::between},
+    mutants::{self, Mutant},
     object::ObjectKey,
     uid::Uid,
 };
 
 use super::context::Context;
 use crate::{
+    config::dynamic_settings::DynamicSettings,
     desired::Desired,
     member::{cause::cause, fence::Fence, session::Session},
     workqueue::Key,
@@ -86,12 +88,21 @@ pub(super) async fn ask(ctx: &Context<'_>, session: &Session, desired: &Desired,
     ctx.hub.state.lock().change_target(ctx.key, |state| state.causes = causes);
 }
 
+/// What is covered of a Pod stands in what Pods say of their workloads.
+fn may_ask(settings: &DynamicSettings) -> bool {
+    settings.causes && !settings.redact.protects("", "Pod")
+}
+
+/// Pods may have said what stands in the note of an object of this kind, and may not be quoted now.
+pub(super) fn is_covered(ctx: &Context<'_>, group: &str, kind: &str) -> bool {
+    between(group, kind).is_some() && ctx.hub.tuning.now().redact.protects("", "Pod")
+}
+
 /// The workloads of the target that have failed and whose Pods may be asked, with their uids.
 fn failed(ctx: &Context<'_>, session: &Session, desired: &Desired) -> BTreeMap<ObjectKey, Uid> {
     let settings = ctx.hub.tuning.now();
     let mut failed = BTreeMap::new();
-    // What is covered of a Pod, or of what has its template, stands in these answers too.
-    if !settings.causes || settings.redact.protects("", "Pod") {
+    if !may_ask(&settings) {
         return failed;
     }
     let is_asked = |key: &&ObjectKey| {
@@ -106,8 +117,11 @@ fn failed(ctx: &Context<'_>, session: &Session, desired: &Desired) -> BTreeMap<O
     failed
 }
 
-/// What the Pods of the target's workloads said.
+/// What the Pods of the target's workloads said, as far as it may be told now.
 pub(super) fn known(ctx: &Context<'_>) -> Causes {
+    if !may_ask(&ctx.hub.tuning.now()) && !mutants::is(Mutant::CauseStays) {
+        return Causes::default();
+    }
     ctx.hub.state.lock().target(ctx.key).map(|state| state.causes.clone()).unwrap_or_default()
 }
 

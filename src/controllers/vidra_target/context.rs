@@ -189,10 +189,10 @@ impl Context<'_> {
         };
         let settings = self.hub.tuning.now();
         match (clamped_duration(self.target.spec.reconcile.retry_interval.as_deref()), class) {
-            (Some(own), _) => Verdict::Retry(own),
+            (Some(own), _) => Verdict::Backoff(own),
             (None, _) if !settings.retry => Verdict::Done(Some(self.interval())),
-            (None, Retry::Soon) => Verdict::Retry(RETRY_MOST.min(settings.retry_max)),
-            (None, Retry::Rarely) => Verdict::Retry(settings.retry_max),
+            (None, Retry::Soon) => Verdict::Backoff(RETRY_MOST.min(settings.retry_max)),
+            (None, Retry::Rarely) => Verdict::Backoff(settings.retry_max),
         }
     }
 

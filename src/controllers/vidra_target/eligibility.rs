@@ -71,11 +71,14 @@ pub(super) fn explain(ctx: &Context<'_>, missing: Confirmation) -> Delivery {
 /// The session, if it may be worked with; `None` while it, or its first answer, is awaited.
 pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, Delivery> {
     let cluster = &ctx.key.cluster;
-    let Some(session) = ctx.hub.session(cluster) else {
-        let is_judged = || ctx.hub.state.lock().member(cluster).is_some_and(|member| member.judged);
-        if ctx.hub.catalog.member(cluster).is_some() && !is_judged() {
-            return Ok(None);
-        }
+    let is_judged = || {
+        ctx.hub.catalog.member(cluster).is_none()
+            || ctx.hub.state.lock().member(cluster).is_some_and(|member| member.judged)
+    };
+    let Some(session) = session_once_judged(is_judged, || ctx.hub.session(cluster)) else {
+        return Ok(None);
+    };
+    let Some(session) = session else {
         let reason = Reason::NoCredentials;
         let message = format!(
             "the hub has no usable credentials for it; nothing was deleted. See `kubectl describe membercluster {cluster}`"
@@ -93,5 +96,35 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
             Err(Delivery::Unreachable { reason: Reason::IdentityNotConfirmed, message })
         }
         State::Connecting | State::Asking(_) => Ok(None),
+    }
+}
+
+/// The session of a member, or that it has none; `None`: its credentials were not looked at yet. That is asked first: where
+/// they are looked at in between, there is a session by then.
+fn session_once_judged<S>(
+    is_judged: impl FnOnce() -> bool,
+    session: impl FnOnce() -> Option<S>,
+) -> Option<Option<S>> {
+    let judged = is_judged();
+    let session = session();
+    (judged || session.is_some()).then_some(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn credentials_that_are_looked_at_meanwhile_are_not_missing() {
+        let judged = Cell::new(false);
+        let none_yet = || {
+            judged.set(true);
+            None::<()>
+        };
+        assert_eq!(session_once_judged(|| judged.get(), none_yet), None, "what is there is awaited");
+        assert_eq!(session_once_judged(|| judged.get(), || None::<()>), Some(None), "it has none");
+        assert_eq!(session_once_judged(|| false, || Some(1)), Some(Some(1)));
     }
 }

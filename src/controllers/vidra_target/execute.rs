@@ -50,11 +50,11 @@ pub(super) async fn execute(
     for stage in &plan.stages {
         execute_stage(ctx, executor, stage, &mut execution, repair.as_deref_mut()).await;
     }
-    if execution.undone == 0 {
+    if execution.failed_effects == 0 {
         for stage in &plan.removals {
-            let before = execution.undone;
+            let before = execution.failed_effects;
             execute_stage(ctx, executor, stage, &mut execution, None).await;
-            if execution.undone > before {
+            if execution.failed_effects > before {
                 break;
             }
         }

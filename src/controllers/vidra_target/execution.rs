@@ -47,7 +47,7 @@ pub(super) struct Execution {
     /// What of what is not declared any more could not be removed yet.
     pub(super) removing: Option<RemovingObjects>,
     /// Objects whose effect did not succeed.
-    pub(super) undone: usize,
+    pub(super) failed_effects: usize,
     /// Some effects were not begun: what was decided counts no more.
     pub(super) withdrawn: bool,
     /// Objects that may be otherwise, and could be neither compared nor repaired.
@@ -62,7 +62,7 @@ impl Execution {
 
     /// An effect did not succeed; of several such the first is told and decides when to look again.
     fn put_off(&mut self, delivery: Delivery, requeue: Requeue) {
-        self.undone += 1;
+        self.failed_effects += 1;
         self.delivery.get_or_insert(delivery);
         self.look_again(requeue);
     }
@@ -213,7 +213,7 @@ fn still_going(
         let reason = if reason == Reason::Settling { reason } else { Reason::Removing };
         return execution.put_off(Delivery::TearingDown { reason, message }, again);
     }
-    execution.undone += 1;
+    execution.failed_effects += 1;
     execution.look_again(again);
     execution.removing.get_or_insert_with(|| RemovingObjects {
         objects: 0,
@@ -232,7 +232,7 @@ fn retries_by_default(ctx: &Context<'_>) -> bool {
 fn account_failure(ctx: &Context<'_>, effect: &Effect, error: &CallError, execution: &mut Execution) {
     if error.class == Class::Withdrawn {
         // Nothing was sent, and nothing is to be said of it.
-        execution.undone += 1;
+        execution.failed_effects += 1;
         execution.withdrawn = true;
         return;
     }

@@ -27,7 +27,7 @@ use super::{
     observe::Scope,
     plan::TargetPlan,
     requeue::{Requeue, Retry},
-    status::{Status, count_corrections, publish},
+    status::{Status, count_corrections, publish_with_inventory},
     visibility::lost_a_kind,
     write_refusal::is_refused,
 };
@@ -107,7 +107,7 @@ pub(super) async fn finish(
         // An answer is no event: nothing else would tell that what was waited for, and was applied just now, is
         // there.
         let is_there = |gate: &Effect| is_there(scope, &execution.inventory, &gate.key);
-        if execution.undone == 0 && unmarked.is_none() && gates(effects).any(is_there) {
+        if execution.failed_effects == 0 && unmarked.is_none() && gates(effects).any(is_there) {
             return settle_and_requeue(ctx, &execution.corrections, &mut change).await;
         }
         let awaited = note_blockers(scope, effects, unmarked, &mut execution);
@@ -190,7 +190,7 @@ fn applied_generation(scope: &Scope<'_>, seen: i64) -> i64 {
 }
 
 /// Writes the status and what became of the inventory; mostly the status first, for which people wait. Returns what
-/// [`publish`] does.
+/// [`publish_with_inventory`] does.
 async fn publish_and_settle(
     scope: &Scope<'_>,
     status: Status,
@@ -206,7 +206,7 @@ async fn publish_and_settle(
         // not go to and fro with each try of an inventory that is refused.
         change.settle(ctx).await?;
     }
-    let published = publish(ctx, status, (scope.desired, Some(scope.session)), change).await;
+    let published = publish_with_inventory(ctx, status, (scope.desired, Some(scope.session)), change).await;
     change.settle(ctx).await?;
     published
 }

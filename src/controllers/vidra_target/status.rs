@@ -21,7 +21,7 @@ use vidra_core::{
 };
 
 use super::{
-    cause::{self, explained},
+    cause::{self, explained, is_covered},
     contention::contention,
     context::Context,
     drift::{DriftReport, redact},
@@ -80,8 +80,17 @@ impl Status {
     }
 }
 
-/// Writes the status, if it is new and may be written now. Returns when its delivery is late, if it is to come to that.
+/// Writes the status of a reconcile that left the inventory as it was, as [`publish_with_inventory`] does.
 pub(super) async fn publish(
+    ctx: &Context<'_>,
+    status: Status,
+    of: (&Desired, Option<&Session>),
+) -> Result<Option<Duration>, CallError> {
+    publish_with_inventory(ctx, status, of, &InventoryChange::default()).await
+}
+
+/// Writes the status, if it is new and may be written now. Returns when its delivery is late, if it is to come to that.
+pub(super) async fn publish_with_inventory(
     ctx: &Context<'_>,
     status: Status,
     (desired, session): (&Desired, Option<&Session>),
@@ -154,7 +163,10 @@ fn cover(ctx: &Context<'_>, session: Option<&Session>, status: &mut VidraTargetS
 /// Takes out what objects said, and what must not be written now: nobody can look at them again.
 fn withhold(ctx: &Context<'_>, unready: &mut [UnreadyObject]) {
     let redact = &ctx.hub.tuning.now().redact;
-    let protected = unready.iter_mut().filter(|one| redact.protects(&one.group, &one.kind));
+    let is_covered =
+        |one: &UnreadyObject| is_covered(ctx, &one.group, &one.kind) && !mutants::is(Mutant::CauseStays);
+    let protected =
+        unready.iter_mut().filter(|one| redact.protects(&one.group, &one.kind) || is_covered(one));
     let quoted = protected.filter(|one| one.note.is_some() && !mutants::is(Mutant::SaidStays));
     quoted.for_each(|one| one.note = Some(WITHHELD.to_owned()));
 }
@@ -201,8 +213,7 @@ fn change(
 
 /// Tells this of a target at which nothing was looked, and requeues it as one that was told.
 pub(super) async fn publish_unseen(ctx: &Context<'_>, delivery: Delivery) -> Result<Requeue, CallError> {
-    let nothing = InventoryChange::default();
-    let late_in = publish(ctx, Status::of(delivery), (&Desired::default(), None), &nothing).await?;
+    let late_in = publish(ctx, Status::of(delivery), (&Desired::default(), None)).await?;
     Ok(Requeue::at_interval(ctx.interval(), late_in))
 }
 
@@ -226,7 +237,7 @@ fn facts<'a>(
         .lock()
         .target(ctx.key)
         .map(|state| (state.newest_corrections.clone(), state.corrections));
-    let (undone, corrected) = corrections.unwrap_or_default();
+    let (corrections, corrected) = corrections.unwrap_or_default();
     TargetFacts {
         generation: ctx.target.metadata.generation.unwrap_or_default(),
         revision: &ctx.target.spec.revision,
@@ -240,7 +251,7 @@ fn facts<'a>(
         suspended,
         unproven,
         found: (ctx.target.spec.drift.policy != DriftPolicy::Ignore).then_some(status.drift.changes),
-        undone,
+        corrections,
         changes_max: ctx.hub.limits.changes,
         contention,
         unready,

@@ -17,7 +17,7 @@ use super::{
     inventory::{chunk_lands_in, write},
     inventory_recovery::{may_have_delivered, with_found},
     requeue::{Requeue, Retry},
-    status::{Status, publish, publish_unseen},
+    status::{Status, publish_unseen, publish_with_inventory},
     visibility::look_for_kinds,
 };
 use crate::{
@@ -86,7 +86,7 @@ pub(super) async fn leave(ctx: &Context<'_>, session: &Arc<Session>) -> Result<R
         session.records.forget(&owner.hash);
     }
     let status = Status { corrections: execution.corrections, ..Status::of(delivery) };
-    publish(ctx, status, (&desired, None), &change).await?;
+    publish_with_inventory(ctx, status, (&desired, None), &change).await?;
     Ok(execution.requeue.or_else(|| asks_again(&plan)).or(lands).unwrap_or(Requeue::OnChange))
 }
 

@@ -24,7 +24,7 @@ pub(super) fn note(executor: &Executor<'_>, gvk: &Gvk, key: &ObjectKey, live: &V
             session.wake(targets, Some(&owner.hash));
         }
         Note::Present => session.records.note_present(key, &Live::from(live.clone())),
-        Note::Fixed => session.records.note_fixed(&owner.hash, key, live),
+        Note::Immutable => session.records.note_immutable(&owner.hash, key, live),
     }
 }
 

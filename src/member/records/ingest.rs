@@ -304,7 +304,7 @@ impl Records {
 
     /// A dry run of what is declared was refused, for what differs cannot be changed in this object. Where another version
     /// of it is recorded, that one has not been compared yet.
-    pub fn note_fixed(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value) {
+    pub fn note_immutable(&self, owner: &OwnerHash, key: &ObjectKey, live: &Value) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let record = inner.objects.get_mut(key).filter(|record| !record.has_overtaken(live));

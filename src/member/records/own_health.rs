@@ -78,6 +78,15 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// Nobody has looked yet: for whom it was told to be well, it is, and opens nothing.
+    fn not_judged(told: Told) -> Self {
+        let not_yet = Self::not_yet(NOT_JUDGED);
+        match told.ready && !mutants::is(Mutant::NotJudgedIsNews) {
+            true => Self { status: HealthStatus::Current, unproven: Some(false), note: None, ..not_yet },
+            false => not_yet,
+        }
+    }
+
     fn not_yet(note: &'static str) -> Self {
         Self {
             status: HealthStatus::InProgress,
@@ -214,7 +223,7 @@ impl OwnHealth {
     pub(super) fn standing(&self, key: &ObjectKey, now: Instant, told: Told) -> Option<Standing<'_>> {
         self.says(key)?;
         let judged = self.verdicts.get(key).map(|(_, judged)| Standing::of(judged, now, told));
-        judged.or_else(|| (!self.inherits).then_some(Standing::not_yet(NOT_JUDGED)))
+        judged.or_else(|| (!self.inherits).then(|| Standing::not_judged(told)))
     }
 
     /// What the CRD of its kind declares may contradict what a rule of its own said, and is not known yet.

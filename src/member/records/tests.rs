@@ -405,7 +405,7 @@ fn what_was_read_before_another_owner_applied_is_no_baseline() {
 #[test]
 fn what_cannot_be_changed_back_differs_until_the_object_changes() {
     let records = records();
-    let tell = |version: u64| records.note_fixed(&owner(), &key(), &live(version, "evil", false).json);
+    let tell = |version: u64| records.note_immutable(&owner(), &key(), &live(version, "evil", false).json);
     records.fold(&gvk(), live(11, "evil", false), Source::Watch);
     assert_eq!(drift(&records), Drift::Unsure);
     tell(10);
@@ -628,6 +628,11 @@ fn an_owner_that_comes_with_rules_is_not_judged_by_others_until_its_objects_are_
     let (status, note) = records.health(&owner(), &key()).unwrap();
     assert_eq!(status, HealthStatus::InProgress);
     assert!(note.unwrap().starts_with("It has not been judged"));
+    // For whom it was told to be well, it is, and opens nothing.
+    records.set_previous_health(&owner(), true, BTreeSet::new());
+    assert_eq!(records.health(&owner(), &key()).unwrap(), (HealthStatus::Current, None));
+    assert!(!records.view(&owner(), &key(), &desired()).unwrap().current);
+    records.set_previous_health(&owner(), false, BTreeSet::new());
     assert_eq!(records.fold(&gvk(), live(10, "fast", true), Source::List(records.mark())), [target()]);
     assert_eq!(records.health(&owner(), &key()).unwrap().0, HealthStatus::Current);
 }

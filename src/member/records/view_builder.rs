@@ -84,14 +84,14 @@ impl ViewBuilder {
                 let was = view.filter(|view| !is_newer(view)).and_then(|view| view.baseline.known());
                 let before = view.map(|view| &view.baseline);
                 let is_stale = matches!(before, Some(Baseline::NeedsDryRun));
-                let is_fixed = same_version && matches!(before, Some(Baseline::Immutable));
+                let is_immutable = same_version && matches!(before, Some(Baseline::Immutable));
                 // Only reads show it without the label: our entry counts as gone.
                 let counts = is_seen || is_stale || source == Source::Answer(&owner);
                 let baseline = match (entry.filter(|_| counts), was) {
                     (Some(set), _) if source == Source::Answer(&owner) => comparison.unchanged(set),
                     (None, was) => Baseline::Lost { was: was.map(|(set, values, _)| (set, values)) },
                     (Some(_), _) if is_stale => Baseline::NeedsDryRun,
-                    (Some(_), _) if is_fixed => Baseline::Immutable,
+                    (Some(_), _) if is_immutable => Baseline::Immutable,
                     // A new default, without a write: a new baseline. A restored server gives a version to two writes; one
                     // of somebody else's takes a field from our entry, and one of ours has another stamp.
                     (Some(entry), Some((set, _, false)))

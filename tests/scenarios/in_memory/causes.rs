@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use tokio::time::sleep;
-use vidra_api::TargetState;
+use vidra_api::{TargetState, VidraTargetStatus};
 
 use super::scenario;
 use crate::{object, settings};
@@ -116,6 +116,15 @@ fn of_a_deployment_that_has_failed_its_own_pods_tell_why_and_are_asked_once() {
             })
             .await;
         assert_eq!(asked(&mark), 4);
+
+        // What they said goes where the settings hide Pods by now, though nobody looks any more.
+        world.hub.merge(&world.resource_at("shop"), json!({"spec": {"suspend": true}})).await;
+        let rests = |status: &VidraTargetStatus| status.state == Some(TargetState::Suspended);
+        world.target_when("shop", "berlin", "suspended", rests).await;
+        let is_told = |status: &VidraTargetStatus| json!(status).to_string().contains("ImagePullBackOff");
+        world.target_when("shop", "berlin", "their words", is_told).await;
+        settings::set(&world, json!({"redact": "Pod .spec"})).await;
+        world.target_when("shop", "berlin", "none of their words", |status| !is_told(status)).await;
         world.end().await;
     });
 }

@@ -43,7 +43,7 @@ pub enum Note {
     /// The object has the name, and is left as it is.
     Present,
     /// The object as it was read differs from what is declared, and cannot be changed.
-    Fixed,
+    Immutable,
 }
 
 /// One call to the member, but for [`Act::Ingest`] and [`Act::End`].

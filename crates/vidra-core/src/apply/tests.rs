@@ -649,7 +649,7 @@ fn a_look_writes_nothing() {
     let transient =
         Answer::Failed(Failure { kind: FailureKind::Other, is_transient: true, error: "no answer" });
     for (creatable, then) in [
-        (Answer::Creatable(true), "Fixed; end Seen"),
+        (Answer::Creatable(true), "Immutable; end Seen"),
         (Answer::Creatable(false), r#"end Failed("refused")"#),
         (fails(FailureKind::Other), r#"end Failed("refused")"#),
         (transient, r#"end Failed("no answer")"#),

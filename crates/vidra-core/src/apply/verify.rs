@@ -89,7 +89,7 @@ pub(super) fn next<E>(state: &mut ApplyState<'_, E>, phase: Phase<E>, answer: An
             let act = Act::DryRunCreate(body(&state.input));
             call(state, Pending::Verify(Phase::DryRunCreate(refused)), act)
         }
-        (Phase::DryRunCreate(_), Answer::Creatable(true)) => end(state, End::Seen).after(Note::Fixed),
+        (Phase::DryRunCreate(_), Answer::Creatable(true)) => end(state, End::Seen).after(Note::Immutable),
         (Phase::DryRunCreate(refused), Answer::Creatable(false)) => fail(state, refused),
         (Phase::DryRunCreate(refused), Answer::Failed(failure)) if !failure.is_transient => {
             fail(state, refused)

@@ -306,10 +306,11 @@ fn compile(
 ) -> Vec<(String, Expression)> {
     let mut all = Vec::new();
     for (at, one) in written.values.iter().take(FEEDBACK_VALUES_MAX).enumerate() {
-        let read = Expression::compile(&one.expression).map_err(|fault| fault.describe(&one.expression));
-        let read = read.and_then(|expression| match room.take(expression.patterns()) {
-            Ok(()) => Ok(expression),
-            Err(what) => Err(what.to_owned()),
+        let text = &one.expression;
+        let read = room.compile([text.as_str()].into_iter()).map_err(str::to_owned);
+        let read = read.and_then(|()| Expression::compile(text).map_err(|fault| fault.describe(text)));
+        let read = read.and_then(|expression| {
+            room.take(expression.patterns()).map(|()| expression).map_err(str::to_owned)
         });
         match read {
             Ok(expression) => all.push((one.name.clone(), expression)),

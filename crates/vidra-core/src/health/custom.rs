@@ -169,10 +169,11 @@ fn silent<'r>(live: &Value, facts: &Facts) -> Verdict<'r> {
     }
 }
 
-/// Of a kind that reports no generation: whether its status may be from before our last change.
+/// Of an object whose status does not report our last change's generation: whether it may be from before that change.
 pub(super) fn stale<'r>(live: &Value, facts: &Facts) -> Option<Verdict<'r>> {
+    let is_old = read::conditions_behind(live).is_some() && !mutants::is(Mutant::OldGenerationReports);
     let reports = live.pointer("/status/observedGeneration").is_some()
-        || read::conditions(live).any(|c| c.generation.is_some());
+        || read::conditions(live).any(|c| c.generation.is_some()) && !is_old;
     let change =
         facts.change.filter(|change| !change.status_since && !mutants::is(Mutant::OldStatusIsNew))?;
     let left = facts.waits.stale_status.checked_sub(change.ago).filter(|left| !left.is_zero())?;

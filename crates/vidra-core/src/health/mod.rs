@@ -254,10 +254,18 @@ impl<'r> Subject<'_, 'r> {
         let basis = Basis::Rule(found);
         match found.rule {
             Ok(rule) => {
-                let verdict = lasting(basis.gives(self.says(rule)), facts);
-                let is_old = verdict.health.status == HealthStatus::Current && !rule.ignores_generation;
-                let stale = custom::stale(self.live(), facts).filter(|_| is_old);
-                stale.map_or(verdict, |stale| Verdict { basis, ..stale })
+                let verdict = basis.gives(self.says(rule));
+                // What has failed may have done so before it was repaired.
+                let is_end = match verdict.health.status {
+                    HealthStatus::Current => true,
+                    HealthStatus::Failed => !mutants::is(Mutant::OldFailureStands),
+                    _ => false,
+                };
+                let is_asked = is_end && !rule.ignores_generation;
+                match custom::stale(self.live(), facts).filter(|_| is_asked) {
+                    Some(stale) => Verdict { basis, ..stale },
+                    None => lasting(verdict, facts),
+                }
             }
             Err(error) => {
                 basis.gives(Health::unknown("HealthRuleInvalid", &format!("It cannot be judged: {error}")))

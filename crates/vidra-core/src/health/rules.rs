@@ -9,6 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::builtin;
+use super::expression::PATTERNS_MAX;
 use super::rule::{Rule, RuleError, RuleText, Scope, ScopeKey};
 use crate::mutants::{self, Mutant};
 
@@ -36,18 +37,37 @@ impl Origin {
     fn pattern_room(self) -> PatternRoom {
         match self {
             Origin::Resource => PatternRoom::of_resource(),
-            Origin::Fleet | Origin::Shipped => PatternRoom(usize::MAX),
+            Origin::Fleet | Origin::Shipped => PatternRoom { kept: usize::MAX, compiled: usize::MAX },
         }
     }
 }
 
-/// For how many patterns of expressions there is room: each is kept in memory, compiled.
-pub(crate) struct PatternRoom(usize);
+/// For how many patterns of expressions there is room: each is kept in memory, compiled, and takes long to compile.
+pub(crate) struct PatternRoom {
+    kept: usize,
+    /// Those too that are thrown away.
+    compiled: usize,
+}
+
+const NO_PATTERN_ROOM: &str =
+    "with those before it there are more than 40 patterns of matches; compare texts, or join patterns with |";
 
 impl PatternRoom {
     /// A VidraResource's, for its rules; and once more for its feedback.
     pub(crate) fn of_resource() -> Self {
-        Self(40)
+        Self { kept: 40, compiled: 160 }
+    }
+
+    /// Takes what expressions may need to be compiled.
+    ///
+    /// # Errors
+    /// There is not so much; says what to write.
+    pub(crate) fn compile<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<(), &'static str> {
+        let patterns: usize = texts.map(|text| text.matches("matches").take(PATTERNS_MAX).count()).sum();
+        if !mutants::is(Mutant::RoomAfterCompile) {
+            self.compiled = self.compiled.checked_sub(patterns).ok_or(NO_PATTERN_ROOM)?;
+        }
+        Ok(())
     }
 
     /// Takes the room of so many, or none.
@@ -55,9 +75,7 @@ impl PatternRoom {
     /// # Errors
     /// There is not so much; says what to write.
     pub(crate) fn take(&mut self, patterns: usize) -> Result<(), &'static str> {
-        self.0 = self.0.checked_sub(patterns).ok_or(
-            "with those before it there are more than 40 patterns of matches; compare texts, or join patterns with |",
-        )?;
+        self.kept = self.kept.checked_sub(patterns).ok_or(NO_PATTERN_ROOM)?;
         Ok(())
     }
 }
@@ -133,10 +151,11 @@ impl Rules {
                 problems.push(Problem::Duplicate { place, first: first.place.clone(), scope });
                 continue;
             }
-            let read = Rule::compile(text, &scope).and_then(|rule| match room.take(rule.patterns()) {
-                Ok(()) => Ok(rule),
-                Err(what) => Err(RuleError::Unreadable { scope: scope.clone(), what: what.to_owned() }),
-            });
+            let unfit = |what: &str| RuleError::Unreadable { scope: scope.clone(), what: what.to_owned() };
+            let read =
+                room.compile(text.expressions().into_iter().filter_map(|(_, text)| text)).map_err(unfit);
+            let read = read.and_then(|()| Rule::compile(text, &scope));
+            let read = read.and_then(|rule| room.take(rule.patterns()).map(|()| rule).map_err(unfit));
             let entry = match read {
                 Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
                 Err(error) => {

@@ -22,8 +22,8 @@ pub struct Changes {
     pub drifted: i64,
 }
 
-/// What follows `before`, with at most so many entries. `found` is all that is otherwise now; `undone` what was repaired since, with the time.
-pub fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>, most: usize) -> Changes {
+/// What follows `before`, with at most so many entries. `found` is all that is otherwise now; `corrections` what was repaired since, with the time.
+pub fn changes(before: &[Change], found: Vec<Change>, corrections: Vec<Change>, most: usize) -> Changes {
     let (corrected, open): (Vec<&Change>, Vec<&Change>) =
         before.iter().partition(|change| change.corrected.is_some());
     let first = |change: &Change| {
@@ -41,7 +41,7 @@ pub fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>, most:
     let drifted = now.iter().map(object).collect::<BTreeSet<_>>().len();
 
     // Stable: of what was undone at one time, the later of two reports comes first.
-    let mut past: Vec<Change> = undone.into_iter().rev().map(dated).collect();
+    let mut past: Vec<Change> = corrections.into_iter().rev().map(dated).collect();
     past.extend(corrected.into_iter().cloned());
     past.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| id(a).cmp(&id(b))));
     let mut seen = BTreeSet::new();
@@ -107,8 +107,8 @@ mod tests {
 
     use super::{super::target::tests::at, *};
 
-    fn changes(before: &[Change], found: Vec<Change>, undone: Vec<Change>) -> Changes {
-        super::changes(before, found, undone, CHANGES_MAX)
+    fn changes(before: &[Change], found: Vec<Change>, corrections: Vec<Change>) -> Changes {
+        super::changes(before, found, corrections, CHANGES_MAX)
     }
 
     fn change(name: &str, kind: ChangeKind, second: i64) -> Change {

@@ -102,7 +102,7 @@ pub struct TargetFacts<'a> {
     /// What is otherwise than it was delivered, detected now. `None`: nobody asks.
     pub found: Option<Vec<Change>>,
     /// What was repaired since the status before, with the time.
-    pub undone: Vec<Change>,
+    pub corrections: Vec<Change>,
     /// Entries of `changes`, at most.
     pub changes_max: usize,
     /// Repairs that somebody undoes again and again.
@@ -221,10 +221,10 @@ fn drift(status: &mut VidraTargetStatus, facts: &TargetFacts<'_>, compared: bool
             let is_open = |change: &&Change| change.corrected.is_none();
             let found = match compared {
                 true => found.clone(),
-                false if facts.undone.is_empty() => return,
+                false if facts.corrections.is_empty() => return,
                 false => status.changes.iter().filter(is_open).cloned().collect(),
             };
-            changes(&status.changes, found, facts.undone.clone(), facts.changes_max)
+            changes(&status.changes, found, facts.corrections.clone(), facts.changes_max)
         }
         _ => Changes::default(),
     };
@@ -390,7 +390,7 @@ pub(super) mod tests {
             suspended: 0,
             unproven: Some(Unproven::default()),
             found: Some(Vec::new()),
-            undone: Vec::new(),
+            corrections: Vec::new(),
             changes_max: 100,
             contention: None,
             unready: Unready::default(),

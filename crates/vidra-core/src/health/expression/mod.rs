@@ -26,6 +26,7 @@ use serde_json::Value as Json;
 
 use evaluation::Evaluation;
 pub(crate) use output::Output;
+pub(crate) use parser::PATTERNS_MAX;
 use tree::Node;
 use value::Value;
 pub(crate) use view::View;

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// How many patterns one expression may have: each is compiled, and kept.
-const PATTERNS_MAX: usize = 4;
+pub(crate) const PATTERNS_MAX: usize = 4;
 
 /// Binary operators that bind alike, from the loosest.
 const LEVELS: [&[(&str, Operator)]; 3] = [

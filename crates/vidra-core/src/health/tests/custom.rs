@@ -287,6 +287,13 @@ fn a_status_from_before_our_change_is_waited_out() {
             facts(Some(true), 0, false),
             well,
         ),
+        // What reports the generation before it reports nothing of the change.
+        (
+            json!({"conditions": [{"type": "Ready", "status": "True"},
+                {"type": "Reconciled", "status": "True", "observedGeneration": 1}]}),
+            facts(Some(true), 0, false),
+            stale(10),
+        ),
         (
             json!({"conditions": [{"type": "Ready", "status": "False"}]}),
             facts(Some(true), 0, false),

@@ -152,6 +152,31 @@ fn what_a_rule_calls_failed_has_failed_once_that_has_stood_for_a_while() {
 }
 
 #[test]
+fn what_a_rule_says_of_a_status_from_before_our_change_is_no_end() {
+    let rule = json!({"apiVersion": "a.io", "kind": "One", "failed": "status.phase == 'Down'",
+        "inProgress": "status.phase == 'Busy'", "current": "status.phase == 'Up'"});
+    let set = set(&[], &[], &[rule]);
+    let kind = KindFacts { has_status: Some(true), ..KindFacts::default() };
+    for (phase, generation, ago, reason, after) in [
+        ("Down", None, 0, "StatusMayBeStale", Failed),
+        ("Down", None, 10, "HealthCheckFailed", Failed),
+        ("Up", None, 0, "StatusMayBeStale", Current),
+        ("Up", Some(1), 0, "StatusMayBeStale", Current),
+        ("Up", Some(2), 0, "Current", Current),
+        ("Busy", None, 0, "HealthCheckInProgress", InProgress),
+    ] {
+        let condition = json!({"type": "Other", "status": "True", "observedGeneration": generation});
+        let live = json!({"apiVersion": "a.io/v1", "kind": "One", "metadata": {"generation": 2},
+            "status": {"phase": phase, "conditions": [condition]}});
+        let change = Some(Change { ago: Duration::from_secs(ago), status_since: false });
+        let facts = Facts { kind: kind.clone(), change, failing: Some(Duration::ZERO), ..Facts::default() };
+        let reasons = |facts: &Facts| judge(&live, &set, facts).health.reason;
+        assert_eq!(reasons(&facts), reason, "{phase} {generation:?} {ago}");
+        assert_eq!(judge(&live, &set, &facts.later(Duration::from_secs(30))).health.status, after);
+    }
+}
+
+#[test]
 fn a_rule_that_names_a_kind_is_final_and_one_without_counts_only_for_what_has_what_it_reads() {
     let set = set(
         &[],
@@ -413,6 +438,23 @@ fn the_patterns_of_a_resource_are_forty_in_all_and_those_of_the_fleet_are_not_co
     assert_eq!((place.as_str(), all.scopes().count()), ("rules[10]", 11));
     assert!(error.to_string().contains("more than 40 patterns"), "{error}");
     assert_eq!(read(Origin::Fleet, &rules).1, []);
+}
+
+#[test]
+fn patterns_for_which_there_is_no_room_are_not_compiled_without_end() {
+    let four = "a.matches('1') && a.matches('2') && a.matches('3') && a.matches('4')";
+    let mut rules: Vec<_> = (0..20).map(|nth| rule("a.b", Some(&format!("K{nth}")), "x")).collect();
+    for rule in &mut rules {
+        for field in ["inProgress", "failed", "current"] {
+            rule[field] = json!(four);
+        }
+    }
+    // Whoever compiles it says that it is no pattern.
+    rules[19]["current"] = json!("a.matches('(')");
+    let (_, problems) = read(Origin::Resource, &rules);
+    let told: Vec<_> = problems.iter().map(|problem| format!("{problem:?}")).collect();
+    assert_eq!(told.len(), 17);
+    assert!(told.iter().all(|told| told.contains("more than 40 patterns")), "{told:#?}");
 }
 
 #[test]
