@@ -13,6 +13,7 @@ mod state;
 mod status_fallback;
 mod status_throttle;
 mod unreadable;
+mod value_pace;
 mod value_turns;
 pub mod vidra_resource;
 pub mod vidra_target;

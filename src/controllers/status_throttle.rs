@@ -1,28 +1,21 @@
 //! When a status of one object is written: at most once a second, the last one always. The one place that decides that, for
 //! VidraResources and VidraTargets. The counts of MemberClusters have their own: member_cluster/counts.rs.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use vidra_core::mutants::{self, Mutant};
 
-use super::value_turns::{Turn, ValueTurns};
+use super::{
+    value_pace::ValuePace,
+    value_turns::{Turn, ValueTurns},
+};
 
 /// A status of one object is written at most once in this time, and once more when it ends what a passing one
 /// announced; the last one always.
 const BETWEEN_STATUSES: Duration = Duration::from_secs(1);
 /// How long a status waits of which more may be told in a moment.
 const SETTLE: Duration = Duration::from_secs(1);
-/// A status of which only what came back from a member is news is written so long after the last at the earliest.
-const BETWEEN_VALUES: Duration = Duration::from_secs(10);
-
-/// Of a target whose values alone were written so often within [`BUSY_WITHIN`], they are written so long after the last.
-const BETWEEN_BUSY_VALUES: Duration = Duration::from_secs(600);
-/// See [`BETWEEN_BUSY_VALUES`].
-const BUSY_FROM: usize = 6;
-/// See [`BETWEEN_BUSY_VALUES`]. Values that did not change for so long after they were written are busy no more.
-const BUSY_WITHIN: Duration = Duration::from_secs(100);
-
 /// What a status has to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusChange {
@@ -76,74 +69,6 @@ pub(super) struct StatusThrottle {
     values: ValuePace,
 }
 
-/// Whether the values of one object change all the time: nobody reads them every ten seconds, and the hub's API has other
-/// work.
-#[derive(Debug, Default, PartialEq)]
-struct ValuePace {
-    /// When values alone were written last, the newest at the end.
-    written: VecDeque<Instant>,
-    /// Since when others wait.
-    waits: Option<Instant>,
-    /// What is due now are values alone.
-    due: bool,
-    busy: bool,
-}
-
-impl ValuePace {
-    /// Values changed, if nothing else waits already; `sent`: when the status was written last. How far apart they are
-    /// written.
-    fn note_change(&mut self, sent: Option<Instant>, now: Instant) -> Duration {
-        let since = *self.waits.get_or_insert(now);
-        if sent.is_none_or(|sent| since.saturating_duration_since(sent) > BUSY_WITHIN) {
-            self.rest();
-        }
-        if self.busy && !mutants::is(Mutant::BusyValuesWritten) {
-            BETWEEN_BUSY_VALUES
-        } else {
-            BETWEEN_VALUES
-        }
-    }
-
-    /// Values are as they were written. How long after that it is told that they are not old.
-    fn note_rest(&mut self) -> Duration {
-        self.waits = None;
-        if self.busy { BUSY_WITHIN } else { BETWEEN_VALUES }
-    }
-
-    /// They do not change all the time.
-    fn rest(&mut self) {
-        self.busy = false;
-        self.written.clear();
-    }
-
-    /// `taken`: the hub's API has it. What it did not take waits on, and a second try is no change.
-    fn note_sent(&mut self, taken: bool, now: Instant) {
-        if !taken {
-            return;
-        }
-        self.waits = None;
-        if !std::mem::take(&mut self.due) {
-            return;
-        }
-        self.busy |= self.would_be_busy(now);
-        self.written.push_back(now);
-        if self.written.len() > BUSY_FROM {
-            self.written.pop_front();
-        }
-    }
-
-    /// What is written now makes them busy.
-    fn becomes_busy(&self, now: Instant) -> bool {
-        self.due && self.would_be_busy(now)
-    }
-
-    /// Values that are written now are the last of so many in so short a time.
-    fn would_be_busy(&self, now: Instant) -> bool {
-        let first = (self.written.len() + 1).checked_sub(BUSY_FROM).and_then(|nth| self.written.get(nth));
-        first.is_some_and(|first| now.duration_since(*first) <= BUSY_WITHIN)
-    }
-}
-
 impl StatusThrottle {
     /// When a status of an object in this namespace is written that has this to tell.
     pub(super) fn due(
@@ -154,40 +79,22 @@ impl StatusThrottle {
         turns: &mut ValueTurns,
     ) -> Due {
         self.turn = self.turn.filter(|turn| !self.turn_rests || turns.rest(namespace, *turn, now).is_some());
-        match change {
+        let waits = match change {
             StatusChange::Nothing => {
                 self.settling = None;
-                self.values.waits = None;
+                self.values.note_nothing();
                 self.rest_turn();
-                return Due::Never;
+                Some(Due::Never)
             }
-            StatusChange::Transient | StatusChange::Followed => {
-                let since = *self.settling.get_or_insert(now);
-                if let Some(rest) = rest_of(SETTLE, since, now) {
-                    // The reconcile that follows needs no timer.
-                    return if change == StatusChange::Transient { Due::In(rest) } else { Due::Never };
-                }
-            }
+            StatusChange::Transient | StatusChange::Followed => self.settle(change, now),
             StatusChange::Values | StatusChange::ValuesStable => {
                 self.settling = None;
-                let distance = match change {
-                    StatusChange::ValuesStable => self.values.note_rest(),
-                    _ => self.values.note_change(self.sent, now),
-                };
-                let rest = self.sent.and_then(|sent| rest_of(distance, sent, now));
-                if let Some(rest) = rest.filter(|_| !mutants::is(Mutant::ValuesAtOnce)) {
-                    return Due::In(rest);
-                }
-                if change == StatusChange::ValuesStable {
-                    self.values.rest();
-                }
-                let turn = *self.turn.get_or_insert_with(|| turns.take(namespace, now));
-                self.turn_rests = false;
-                if let Some(rest) = turns.rest(namespace, turn, now) {
-                    return Due::In(rest);
-                }
+                self.await_turn(change, now, (namespace, turns)).map(Due::In)
             }
-            StatusChange::Durable => {}
+            StatusChange::Durable => None,
+        };
+        if let Some(waits) = waits {
+            return waits;
         }
         let is_end = self.passing
             && !matches!(change, StatusChange::Transient | StatusChange::Values | StatusChange::ValuesStable);
@@ -196,24 +103,52 @@ impl StatusThrottle {
             return Due::In(rest);
         }
         self.passing = change == StatusChange::Transient;
-        self.values.due = change == StatusChange::Values;
+        self.values.note_due(change == StatusChange::Values);
         Due::Now
+    }
+
+    /// What one waits for of which more may be told in a moment; `None`: nothing came.
+    fn settle(&mut self, change: StatusChange, now: Instant) -> Option<Due> {
+        let since = *self.settling.get_or_insert(now);
+        let rest = rest_of(SETTLE, since, now)?;
+        // The reconcile that follows needs no timer.
+        Some(if change == StatusChange::Transient { Due::In(rest) } else { Due::Never })
+    }
+
+    /// How long values wait: for their distance from what was sent last, and for their turn. Where that comes later than the
+    /// distance ends it is taken at once: the object is reconciled once less.
+    fn await_turn(
+        &mut self,
+        change: StatusChange,
+        now: Instant,
+        (namespace, turns): (&Arc<str>, &mut ValueTurns),
+    ) -> Option<Duration> {
+        let is_stable = change == StatusChange::ValuesStable;
+        let distance =
+            if is_stable { self.values.note_rest() } else { self.values.note_change(self.sent, now) };
+        let distance = self.sent.and_then(|sent| rest_of(distance, sent, now));
+        let distance = distance.filter(|_| !mutants::is(Mutant::ValuesAtOnce));
+        let takes = distance.is_none_or(|left| !is_stable && turns.rest_of_next(namespace, now) >= left);
+        if distance.is_none() && is_stable {
+            self.values.rest();
+        }
+        if takes {
+            self.turn.get_or_insert_with(|| turns.take(namespace, now));
+            self.turn_rests = false;
+        }
+        distance.max(self.turn.and_then(|turn| turns.rest(namespace, turn, now)))
     }
 
     /// Its values change all the time, and are written rarely; not those that have rested since, though nobody has asked.
     pub(super) fn has_busy_values(&self, now: Instant) -> bool {
-        let is_near = |sent| now.saturating_duration_since(sent) <= BUSY_WITHIN;
-        let is_busy = self.values.busy && (self.values.waits.is_some() || self.sent.is_some_and(is_near));
-        is_busy || self.values.becomes_busy(now)
+        self.values.is_busy(self.sent, now)
     }
 
     /// One that was due was sent, and answered or given up. It may have waited for its turn among the calls to the hub's
     /// API, and its answer may have taken long: the next one keeps its distance from this moment. `taken`: it stands, or is
     /// not sent again.
     pub(super) fn sent(&mut self, taken: bool, now: Instant) {
-        if self.values.busy && !self.has_busy_values(now) {
-            self.values.rest();
-        }
+        self.values.end_busy(self.sent, now);
         self.sent = Some(now);
         self.settling = None;
         self.values.note_sent(taken, now);
@@ -460,5 +395,29 @@ mod tests {
         assert!(throttle.take_deferred() && !throttle.take_deferred());
         assert_eq!(due(&mut throttle, 1700), Now);
         assert!(!throttle.take_deferred());
+    }
+
+    #[test]
+    fn values_take_a_turn_that_comes_after_their_distance_at_once_and_are_reconciled_once_less() {
+        let (mut throttle, mut turns, start) =
+            (StatusThrottle::default(), ValueTurns::default(), Instant::now());
+        throttle.sent(true, start);
+        let at = start + ms(1_000);
+        assert_eq!(
+            throttle.due(Values, at, &team(), &mut turns),
+            In(ms(9_000)),
+            "no turn is taken before its time"
+        );
+        let mut others: Vec<_> = (0..200).map(|_| StatusThrottle::default()).collect();
+        for other in &mut others {
+            assert_ne!(other.due(Values, at, &team(), &mut turns), Never);
+        }
+        let mut late = StatusThrottle::default();
+        late.sent(true, start);
+        assert_eq!(late.due(Values, at, &team(), &mut turns), In(ms(20_000)));
+        // Whoever looks meanwhile finds it so still, and nobody comes in between.
+        assert_eq!(late.due(Values, at + ms(5_000), &team(), &mut turns), In(ms(15_000)));
+        assert_eq!(throttle.due(Values, at + ms(9_000), &team(), &mut turns), In(ms(11_100)));
+        assert_eq!(late.due(Values, at + ms(20_000), &team(), &mut turns), Now);
     }
 }

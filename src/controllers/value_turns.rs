@@ -49,6 +49,19 @@ impl ValueTurns {
     pub(super) fn rest(&mut self, namespace: &Arc<str>, turn: Turn, now: Instant) -> Option<Duration> {
         self.pass(now);
         let before = self.lines.get(namespace)?.binary_search(&turn.0).ok()?;
+        Some(self.next?.saturating_duration_since(now) + self.rest_behind(namespace, before))
+    }
+
+    /// How long it would be until one's turn who took it now.
+    pub(super) fn rest_of_next(&mut self, namespace: &Arc<str>, now: Instant) -> Duration {
+        self.pass(now);
+        let before = self.lines.get(namespace).map_or(0, VecDeque::len);
+        let next = self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now));
+        next + self.rest_behind(namespace, before)
+    }
+
+    /// How long the turns take that come before one that has so many of its namespace before it.
+    fn rest_behind(&self, namespace: &Arc<str>, before: usize) -> Duration {
         let mut others = 0;
         let mut is_behind = false;
         for (other, line) in self.order.iter().filter_map(|other| Some((other, self.lines.get(other)?))) {
@@ -56,8 +69,7 @@ impl ValueTurns {
             // Those that come before its own namespace do so in its own round too.
             others += line.len().min(before + usize::from(!is_behind));
         }
-        let rest = self.next?.saturating_duration_since(now);
-        Some(rest + BETWEEN_TURNS * u32::try_from(others).unwrap_or(u32::MAX))
+        BETWEEN_TURNS * u32::try_from(others).unwrap_or(u32::MAX)
     }
 
     /// The turns that have come by now.
@@ -108,6 +120,8 @@ mod tests {
         ] {
             assert_eq!(turns.rest(namespace, turn, at), rest.map(ms), "{namespace} {turn:?}");
         }
+        assert_eq!(turns.rest_of_next(&noisy, at), ms(100_150), "behind all of its namespace");
+        assert_eq!(turns.rest_of_next(&Arc::from("new"), at), ms(350), "behind one of each other namespace");
         // What was foretold comes true.
         assert_eq!(turns.rest(&quiet, second, start + ms(599)), Some(ms(1)));
         assert_eq!(turns.rest(&quiet, second, start + ms(600)), None);

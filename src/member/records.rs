@@ -28,7 +28,10 @@ mod view_builder;
 use std::{
     cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -95,6 +98,8 @@ pub struct Records {
     /// Bound on the objects that are recorded whether or not a target declares them.
     most: usize,
     inner: Mutex<Contents>,
+    /// See [`Records::take_steps`].
+    steps: AtomicUsize,
 }
 
 /// See [`Records::most`]. A member's users can make any number of objects with the hub's label; one that is declared
@@ -106,7 +111,20 @@ impl Records {
     pub fn new(hub: HubId, secrecy: Secrecy, rules: Arc<HealthRules>, interned: Arc<Interned>) -> Self {
         let facts = MemberFacts::new(secrecy.tuning.clone(), format!("vidra/{hub}/"));
         let views = ViewBuilder::new(hub, secrecy, interned.clone());
-        Self { interned, views, rules, facts, most: OBJECTS_MAX, inner: Mutex::default() }
+        Self {
+            interned,
+            views,
+            rules,
+            facts,
+            most: OBJECTS_MAX,
+            inner: Mutex::default(),
+            steps: AtomicUsize::default(),
+        }
+    }
+
+    /// The steps that VidraResources' own rules have taken since this was asked last, of all that was folded.
+    pub fn take_steps(&self) -> usize {
+        self.steps.swap(0, Ordering::Relaxed)
     }
 
     /// Says what a target declares, and what of it is left alone, before its objects are folded.

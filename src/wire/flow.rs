@@ -19,6 +19,8 @@ const EVENT: usize = 2 << 10;
 const BURST: usize = 128 << 20;
 /// And in a second: some 1,300 of them, which are a twentieth of a core.
 const RATE: usize = 4 << 20;
+/// What a step of a tenant's rule counts: in the time of 10,000 of them so much text is read.
+const STEP: usize = 4;
 /// A watch that has sent no more than this since it was opened is not the one that floods.
 const CALM: usize = 2 << 20;
 /// All that watches hold of lines that have not ended: the longest line, and as much again.
@@ -47,6 +49,13 @@ impl Default for Flow {
 }
 
 impl Flow {
+    /// What was sent has taken so many steps of tenants' rules: that is work of this process too.
+    pub fn evaluated(&self, steps: usize) {
+        if steps > 0 && !mutants::is(Mutant::RulesAreFree) {
+            self.take(steps.saturating_mul(STEP));
+        }
+    }
+
     /// Takes room, as far as there is some. False: there is not as much.
     fn take(&self, bytes: usize) -> bool {
         let mut room = self.room.lock();
@@ -85,7 +94,7 @@ impl Part {
             return Ok(());
         }
         let message = format!(
-            "watches of the server send more than {} MiB a second, an event counted as {} KiB and its text",
+            "watches of the server send more than {} MiB a second, an event counted as {} KiB, its text and what rules of VidraResources cost",
             RATE >> 20,
             EVENT >> 10
         );
@@ -179,6 +188,20 @@ mod tests {
         // What says little is not ended for the others.
         let calm = server(vec!["{}\n".into()], flow).watch("1", WATCH_SECONDS, WATCH_OPENS).await;
         assert_eq!(calm.unwrap().next().await.unwrap().as_deref(), Some("{}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_tenants_rules_take_counts_as_sent() {
+        let line = Bytes::from(format!("{}\n", "x".repeat(64 << 10)));
+        let flow = Arc::<Flow>::default();
+        let mut lines = open(&server(vec![line], flow.clone())).await;
+        let (events, steps) = (200, 100_000);
+        let mut read = 0;
+        while read < 10 * events && lines.next().await.is_ok() {
+            flow.evaluated(steps);
+            read += 1;
+        }
+        assert!((events..2 * events).contains(&read), "{read}");
     }
 
     #[tokio::test(start_paused = true)]

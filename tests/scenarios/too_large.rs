@@ -99,6 +99,10 @@ fn a_status_for_which_there_is_no_room_is_written_without_its_lists_and_told_onc
         let clusters: Vec<&str> = names.iter().map(String::as_str).collect();
         world.deliver("shop", &clusters, &config_map("settings", "one")).await;
         has_lines(&world, SILENT).await;
+        // Of one that has told nothing the next process does not know that it has delivered nothing.
+        for name in &clusters {
+            world.target_when("shop", name, "told", |status| status.observed_generation.is_some()).await;
+        }
 
         world.stop_hub().await;
         let at = world.resource_at("shop");

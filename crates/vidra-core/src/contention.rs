@@ -51,14 +51,14 @@ pub enum Cause {
 
 /// What a reconcile found about an object that is not as declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suspect {
+pub struct Finding {
     /// What is otherwise.
     pub cause: Cause,
     /// The field managers that did it, as messages may show them. Empty: the server names nobody.
     pub by: Vec<String>,
 }
 
-impl Suspect {
+impl Finding {
     /// What the evidence against an object says.
     pub fn of(evidence: &Evidence) -> Self {
         let cause = match evidence.change {
@@ -121,7 +121,7 @@ struct Opponent {
 }
 
 impl Opponent {
-    fn of(suspect: &Suspect) -> Self {
+    fn of(suspect: &Finding) -> Self {
         Self { by: suspect.by.clone(), deleted: suspect.cause == Cause::Missing }
     }
 }
@@ -160,7 +160,7 @@ impl Contentions {
     pub fn review(
         &mut self,
         declared: impl Fn(&ObjectKey) -> Option<DeclaredHash>,
-        found: &BTreeMap<ObjectKey, Suspect>,
+        found: &BTreeMap<ObjectKey, Finding>,
         now: Now,
     ) -> Review {
         let mut review = Review::default();
@@ -188,7 +188,7 @@ impl Contentions {
     }
 
     /// An object was repaired.
-    pub fn repaired(&mut self, key: &ObjectKey, declared: DeclaredHash, suspect: &Suspect, now: Now) {
+    pub fn repaired(&mut self, key: &ObjectKey, declared: DeclaredHash, suspect: &Finding, now: Now) {
         let object = self.objects.entry(key.clone()).or_insert_with(|| ObjectRepairs::new(declared));
         if object.declared != declared {
             *object = ObjectRepairs::new(declared);
@@ -251,14 +251,14 @@ impl ObjectRepairs {
     }
 
     /// True: with this the contention begins.
-    fn seen(&mut self, suspect: &Suspect, now: Now) -> bool {
+    fn seen(&mut self, suspect: &Finding, now: Now) -> bool {
         self.trouble = now.elapsed;
         let Some(contention) = &mut self.contention else { return false };
         contention.last = Opponent::of(suspect);
         !std::mem::replace(&mut contention.begun, true)
     }
 
-    fn repaired(&mut self, suspect: &Suspect, now: Now) {
+    fn repaired(&mut self, suspect: &Finding, now: Now) {
         self.trouble = now.elapsed;
         self.drifted = false;
         let opponent = Opponent::of(suspect);

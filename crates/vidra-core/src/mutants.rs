@@ -429,6 +429,8 @@ pub enum Mutant {
     RoomAfterCompile,
     /// A condition that reports an older generation is taken for a report of the newest.
     OldGenerationReports,
+    /// What tenants' rules take counts as nothing that a member has sent.
+    RulesAreFree,
     /// What failed before it was changed has failed by what it was changed to, at once.
     OldFailureStands,
     /// What Pods said stays told though the settings hide Pods by now.
@@ -488,7 +490,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 215] = [
+    pub const GUARDS: [Mutant; 216] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -687,6 +689,7 @@ impl Mutant {
         Mutant::UnseenGivesNothing,
         Mutant::RoomAfterCompile,
         Mutant::OldGenerationReports,
+        Mutant::RulesAreFree,
         Mutant::OldFailureStands,
         Mutant::CauseStays,
         Mutant::NotJudgedIsNews,

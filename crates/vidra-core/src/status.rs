@@ -18,7 +18,7 @@ mod unready;
 mod without_lists;
 
 pub use changes::{Changes, changes};
-pub use counts::{Standing, counted, member_targets};
+pub use counts::{CountedState, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
 pub use progress::left;
 pub use reason::{Reason, StatusReason};

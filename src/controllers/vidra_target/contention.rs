@@ -8,7 +8,7 @@ use std::{
 
 use vidra_api::{Change, ChangeKind, DriftPolicy};
 use vidra_core::{
-    contention::{Cause, Review, Suspect, Told},
+    contention::{Cause, Finding, Review, Told},
     drift::managers,
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -30,7 +30,7 @@ use crate::{
 
 /// All that a plan would bring back to what was applied before, and why it is not as declared.
 #[derive(Default)]
-pub(super) struct DriftCauses(BTreeMap<ObjectKey, Suspect>);
+pub(super) struct DriftCauses(BTreeMap<ObjectKey, Finding>);
 
 /// Plans, without what is to be left alone for now: neither is it acted on, nor does a wave wait for it, unless
 /// it is missing.
@@ -137,13 +137,13 @@ impl DriftCauses {
         let live = input.live.get(key);
         let held = input.inventory.get(key).is_some_and(|held| !held.uid.is_empty());
         let is_unmarked = held && live.is_some_and(|live| live.applied.is_none());
-        let of = |cause| Suspect { cause, by: Vec::new() };
+        let of = |cause| Finding { cause, by: Vec::new() };
         let suspect = match &effect.action {
             Action::Apply { why: Why::Missing, .. } => of(Cause::Missing),
             Action::Create if input.delivered && held && live.is_none() => of(Cause::Missing),
             Action::Apply { uid, why: Why::Drifted, .. } => {
                 let evidence = session.records.found(&owner.hash, key, uid);
-                evidence.map_or_else(|| of(Cause::Marks), |evidence| Suspect::of(&evidence))
+                evidence.map_or_else(|| of(Cause::Marks), |evidence| Finding::of(&evidence))
             }
             // It was applied as it is declared now: somebody took our stamp off, or put an older one back. Without any stamp
             // that holds also while the rest waits for it.

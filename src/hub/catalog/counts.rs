@@ -6,7 +6,7 @@ use std::{
 };
 
 use vidra_api::{MemberTargets, VidraResource, VidraTarget};
-use vidra_core::status::{Standing, member_targets};
+use vidra_core::status::{CountedState, member_targets};
 
 use super::{Contents, by_target::ByTarget, unreadable::Unread};
 use crate::workqueue::{ResourceKey, TargetKey};
@@ -68,9 +68,9 @@ pub(super) fn states(resources: &Resources, targets: &Targets) -> BTreeMap<Strin
     let mut counts = BTreeMap::new();
     for (key, target) in targets.all() {
         let said = target.status.as_ref().and_then(|status| status.state);
-        let state = match (said, Standing::of(target, wanted(resources, key))) {
+        let state = match (said, CountedState::of(target, wanted(resources, key))) {
             (None, _) => "New".to_owned(),
-            (Some(state), Standing::Leaving) => format!("{state:?}"),
+            (Some(state), CountedState::Leaving) => format!("{state:?}"),
             (Some(_), standing) => format!("{standing:?}"),
         };
         *counts.entry(state).or_default() += 1;

@@ -406,6 +406,7 @@ impl Run {
                 reach(live.resource_version());
                 verification.touch(&key);
                 let woken = registry.records.fold(gvk, *live, Source::Watch);
+                registry.flow.evaluated(registry.records.take_steps());
                 // Whoever may write there can make any number of objects with a target's label.
                 let (strays, woken) =
                     woken.into_iter().partition(|target| registry.records.is_stray_of(target, &key));

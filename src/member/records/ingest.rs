@@ -4,7 +4,10 @@
 //! It returns the targets that should look again: those for which something changed that a plan or a status depends
 //! on. Everything else is dropped here, so that a busy member costs nothing.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use parking_lot::MutexGuard;
 use serde_json::Value;
@@ -90,6 +93,7 @@ impl Records {
         let hide = |key: &ObjectKey, live: &_| self.readable(key, live);
         let turned = judge(&mut inner.owners, &key, &live.json, (&views, hide), (&rules, &by), judged_before);
         let fed = feed(&mut inner.owners, &key, &live.json, &views);
+        self.steps.fetch_add(std::mem::take(&mut inner.owners.steps), Ordering::Relaxed);
         let record = Record {
             uid: live.uid().into(),
             resource_version,

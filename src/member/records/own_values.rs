@@ -53,6 +53,7 @@ pub(super) fn feed(
             news.insert(hash);
         }
     }
+    owners.steps += readings.values().map(|(reading, _)| reading.steps()).sum::<usize>();
     news
 }
 

@@ -48,6 +48,7 @@ pub(super) fn judge(
     let rest = hide(key, live).filter(|_| !mutants::is(Mutant::RulesSeeAll));
     // By namespace: whoever finds a rule with the hash of another's would judge that one's object.
     let mut verdicts = BTreeMap::<_, BTreeMap<u64, Assessment>>::new();
+    let mut steps = 0;
     // What is being deleted asks no rule.
     let ends = !live["metadata"]["deletionTimestamp"].is_null() && !mutants::is(Mutant::RefusedHidesEnd);
     for (hash, says) in judges {
@@ -62,14 +63,18 @@ pub(super) fn judge(
             Some(verdict) => (Some(says), verdict.clone()),
             None if is_full => (None, Assessment::refused(live, TOO_MANY, by.1.now)),
             None => {
-                let assess = || Assessment::of_subject(&Subject::hiding(live, rest.as_ref(), &rules), by.1);
-                (Some(says), known.entry(rule).or_insert_with(assess).clone())
+                let subject = Subject::hiding(live, rest.as_ref(), &rules);
+                let assess = || Assessment::of_subject(&subject, by.1);
+                let verdict = known.entry(rule).or_insert_with(assess).clone();
+                steps += subject.steps();
+                (Some(says), verdict)
             }
         };
         if own.set(key, (says, verdict), before) {
             news.insert(hash);
         }
     }
+    owners.steps += steps;
     news
 }
 

@@ -27,6 +27,8 @@ const UNKNOWN_OWNERS: usize = 16;
 #[derive(Default)]
 pub(super) struct Owners {
     known: BTreeMap<OwnerHash, Owner>,
+    /// The steps that their own rules have taken of what is folded now.
+    pub(super) steps: usize,
 }
 
 /// A target that has told what it declares.

@@ -11,7 +11,7 @@ use vidra_api::labels::RECONCILE_REQUESTED_AT;
 use vidra_api::{Condition, VidraResource, VidraTarget, find};
 use vidra_core::duration::told;
 use vidra_core::first_of::more;
-use vidra_core::status::{Reason, Standing, going, is_out_of_reach, is_revoked};
+use vidra_core::status::{CountedState, Reason, going, is_out_of_reach, is_revoked};
 
 use super::diff::MANAGER;
 use crate::arguments::ReconcileFlags;
@@ -184,7 +184,7 @@ impl Unreachable {
             rest_is_gone: is_allowed && rest.clone().all(|target| going(target).is_none()),
             rest_is_ready: is_allowed
                 && rest.all(|one| {
-                    matches!(Standing::of(one, wanted), Standing::Ready | Standing::Leaving)
+                    matches!(CountedState::of(one, wanted), CountedState::Ready | CountedState::Leaving)
                         || one
                             .status
                             .as_ref()

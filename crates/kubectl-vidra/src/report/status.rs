@@ -10,7 +10,7 @@ use vidra_api::{
     Condition, DesiredState, DriftState, ObjectHealth, TargetState, UnreadyObject, VidraResource,
     VidraTarget, VidraTargetStatus, find,
 };
-use vidra_core::status::{Reason, Standing, going, removing};
+use vidra_core::status::{CountedState, Reason, going, removing};
 
 use super::change;
 use crate::text::{Command, age, age_or_dash, brief, command_lines, count, names, without_commands};
@@ -154,9 +154,9 @@ fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> S
         if ready.status == "True" { "Ready".to_owned() } else { format!("not Ready ({})", ready.reason) };
     text.push_str(&format!(": {word} for {}", age(&ready.last_transition_time, now)));
     // Counted as the hub does, of the targets that are shown below: the two never contradict each other.
-    let standings = targets.iter().map(|target| Standing::of(target, wanted(resource)));
-    let all: Vec<_> = standings.filter(|standing| *standing != Standing::Leaving).collect();
-    let ready_ones = all.iter().filter(|standing| **standing == Standing::Ready).count();
+    let standings = targets.iter().map(|target| CountedState::of(target, wanted(resource)));
+    let all: Vec<_> = standings.filter(|standing| *standing != CountedState::Leaving).collect();
+    let ready_ones = all.iter().filter(|standing| **standing == CountedState::Ready).count();
     text.push_str(&format!(", {ready_ones}/{} targets", all.len()));
     if let Some(revision) = &status.revision {
         text.push_str(&format!(", revision {revision}"));
@@ -288,7 +288,7 @@ fn rank(target: &VidraTarget, wanted: Option<&str>) -> u8 {
             let open =
                 status.is_some_and(|status| status.changes.iter().any(|change| change.corrected.is_none()));
             let in_sync = status.and_then(|status| status.drift) == Some(DriftState::InSync);
-            let ready = Standing::of(target, wanted) == Standing::Ready;
+            let ready = CountedState::of(target, wanted) == CountedState::Ready;
             let goes = status.is_some_and(|status| status.removing.is_some());
             if in_sync && !open && ready && !goes { WELL } else { 7 }
         }

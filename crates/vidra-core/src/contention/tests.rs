@@ -13,8 +13,8 @@ fn at(second: u64) -> Now {
     Now { elapsed: Duration::from_secs(second), wall: Timestamp::from_second(second as i64).unwrap() }
 }
 
-fn suspect(cause: Cause) -> Suspect {
-    Suspect { cause, by: vec!["alice-edit".into()] }
+fn suspect(cause: Cause) -> Finding {
+    Finding { cause, by: vec!["alice-edit".into()] }
 }
 
 fn evidence(change: ChangeKind, fields: &[(&str, &str, &str)]) -> Evidence {
@@ -29,7 +29,7 @@ fn evidence(change: ChangeKind, fields: &[(&str, &str, &str)]) -> Evidence {
 
 #[test]
 fn the_same_paths_are_the_same_cause_whoever_changed_them_to_whatever() {
-    let of = |fields: &[_]| Suspect::of(&evidence(ChangeKind::Modified, fields));
+    let of = |fields: &[_]| Finding::of(&evidence(ChangeKind::Modified, fields));
     let first = of(&[(".data.a", "1", "alice-edit")]);
     assert_eq!(first.by, ["alice-edit"]);
     let again = of(&[(".data.a", "2", "bob")]);
@@ -44,12 +44,12 @@ fn the_same_paths_are_the_same_cause_whoever_changed_them_to_whatever() {
 
 #[test]
 fn what_is_gone_and_lost_marks_are_causes_of_their_own() {
-    let of = |change| Suspect::of(&evidence(change, &[(".metadata.labels.x", "", "bob")])).cause;
+    let of = |change| Finding::of(&evidence(change, &[(".metadata.labels.x", "", "bob")])).cause;
     assert_eq!(of(ChangeKind::Missing), Cause::Missing);
     assert_eq!(of(ChangeKind::OwnershipLost), Cause::Marks);
 }
 
-fn found(names: &[&str]) -> BTreeMap<ObjectKey, Suspect> {
+fn found(names: &[&str]) -> BTreeMap<ObjectKey, Finding> {
     names.iter().map(|name| (key(name), suspect(Cause::Values(1)))).collect()
 }
 
@@ -80,7 +80,7 @@ fn repaired(times: u64) -> Contentions {
 
 fn left_alone(
     contentions: &mut Contentions,
-    found: &BTreeMap<ObjectKey, Suspect>,
+    found: &BTreeMap<ObjectKey, Finding>,
     second: u64,
 ) -> BTreeSet<ObjectKey> {
     contentions.review(same, found, at(second)).left_alone
@@ -235,7 +235,7 @@ fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
     assert!(told.message.starts_with(expected), "{}", told.message);
     contentions.review(same, &found(&["a"]), at(50));
     assert_eq!(contentions.told(), Some(told));
-    let gone = Suspect { cause: Cause::Missing, by: Vec::new() };
+    let gone = Finding { cause: Cause::Missing, by: Vec::new() };
     contentions.repaired(&key("a"), hash("one"), &gone, at(70));
     let told = contentions.told().unwrap();
     assert!(!told.unrepaired);
@@ -247,7 +247,7 @@ fn the_other_side_is_named_and_the_words_move_only_with_the_facts() {
 
 #[test]
 fn each_is_named_for_what_it_did_and_not_for_what_it_holds_now() {
-    let by = |name: &str| Suspect { cause: Cause::Values(1), by: vec![name.into()] };
+    let by = |name: &str| Finding { cause: Cause::Values(1), by: vec![name.into()] };
     let mut contentions = Contentions::default();
     for second in 1..=5 {
         contentions.repaired(&key("a"), hash("one"), &by("other-controller"), at(second));
@@ -269,7 +269,7 @@ fn each_is_named_for_what_it_did_and_not_for_what_it_holds_now() {
 fn however_many_undo_repairs_what_is_remembered_of_them_is_bounded() {
     let mut contentions = Contentions::default();
     for second in 1..200 {
-        let by = Suspect { cause: Cause::Values(1), by: vec![format!("alice-{second}")] };
+        let by = Finding { cause: Cause::Values(1), by: vec![format!("alice-{second}")] };
         contentions.repaired(&key("a"), hash("one"), &by, at(second));
     }
     contentions.review(same, &found(&["a"]), at(200));

@@ -102,6 +102,11 @@ impl<'l> Reading<'l> {
     pub fn new(live: &'l Value) -> Self {
         Self { live, view: View::for_showing(live) }
     }
+
+    /// The steps that all that was asked of it has taken.
+    pub fn steps(&self) -> usize {
+        self.view.steps()
+    }
 }
 
 impl Extract {

@@ -49,6 +49,11 @@ impl<'l, 'r> Subject<'l, 'r> {
         Self { live, read, gk: (group, kind), found, view: View::new(read), suspension, says }
     }
 
+    /// The steps that its rule's expressions have taken.
+    pub fn steps(&self) -> usize {
+        self.view.steps()
+    }
+
     /// What is judged.
     pub fn live(&self) -> &'l Value {
         self.live

@@ -5,7 +5,7 @@ use vidra_api::{DesiredState, DriftState, MemberTargets, TargetState, VidraTarge
 /// What a target is counted as, wherever targets are counted: in a VidraResource, in a MemberCluster, in metrics and by
 /// kubectl vidra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum CountedState {
     /// It has what it is to have, applied and healthy.
     Ready,
     /// It is on its way, or nobody has said yet how it is.
@@ -22,7 +22,7 @@ pub enum Standing {
     Leaving,
 }
 
-impl Standing {
+impl CountedState {
     /// Of a target. `wanted` is the revision that its VidraResource asks for; `None`: the one that the target is to have.
     pub fn of(target: &VidraTarget, wanted: Option<&str>) -> Self {
         let status = target.status.as_ref();
@@ -55,11 +55,11 @@ pub fn member_targets<'a>(
 ) -> (MemberTargets, i64) {
     let (mut counts, mut objects) = (MemberTargets::default(), 0);
     for (target, wanted) in targets {
-        let standing = Standing::of(target, wanted);
-        counts.total += i32::from(standing != Standing::Leaving);
-        counts.ready += i32::from(standing == Standing::Ready);
-        counts.failed += i32::from(standing == Standing::Failed);
-        counts.terminating += i32::from(standing == Standing::Leaving);
+        let standing = CountedState::of(target, wanted);
+        counts.total += i32::from(standing != CountedState::Leaving);
+        counts.ready += i32::from(standing == CountedState::Ready);
+        counts.failed += i32::from(standing == CountedState::Failed);
+        counts.terminating += i32::from(standing == CountedState::Leaving);
         let (drift, own) = told(target);
         counts.drifted += i32::from(drift == Some(DriftState::Drifted));
         objects += own;
@@ -68,9 +68,9 @@ pub fn member_targets<'a>(
 }
 
 /// What of a VidraTarget is counted: while this stays, so do the counts.
-pub fn counted(target: &VidraTarget) -> (Standing, Option<DriftState>, i64) {
+pub fn counted(target: &VidraTarget) -> (CountedState, Option<DriftState>, i64) {
     let (drift, objects) = told(target);
-    (Standing::of(target, None), drift, objects)
+    (CountedState::of(target, None), drift, objects)
 }
 
 fn told(target: &VidraTarget) -> (Option<DriftState>, i64) {
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn a_target_counts_by_the_state_of_its_present_spec_and_as_ready_only_with_what_is_wanted() {
-        use Standing::{Failed, Leaving, Progressing, Ready, Suspended, Unknown, Waiting};
+        use CountedState::{Failed, Leaving, Progressing, Ready, Suspended, Unknown, Waiting};
         let of = |change: fn(&mut VidraTarget), wanted| {
             let mut one = target(TargetState::Ready, DriftState::InSync, 1);
             change(&mut one);
-            Standing::of(&one, wanted)
+            CountedState::of(&one, wanted)
         };
         fn says(target: &mut VidraTarget, state: Option<TargetState>) {
             if let Some(status) = &mut target.status {
@@ -118,7 +118,7 @@ mod tests {
             }
         }
         type Turn = fn(&mut VidraTarget);
-        let cases: [(Turn, Option<&str>, Standing); 14] = [
+        let cases: [(Turn, Option<&str>, CountedState); 14] = [
             (|_| {}, None, Ready),
             (|_| {}, Some("r"), Ready),
             (|_| {}, Some("newer"), Progressing),

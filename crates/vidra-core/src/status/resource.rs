@@ -1,6 +1,6 @@
 //! The status of a VidraResource: the roll-up of its targets.
 
-use super::counts::Standing;
+use super::counts::CountedState;
 use super::drifted::{FirstDrift, drifted};
 use super::reason::{Reason, StatusReason};
 use super::removing::{Going, removing};
@@ -158,17 +158,17 @@ fn summary(facts: &ResourceFacts<'_>) -> Summary {
         }
         // An answer for another revision, or for another generation of the target, is no answer yet.
         let current = target.revision.as_deref() == facts.revision;
-        let count = match Standing::new(target.leaving, target.state, current) {
-            Standing::Leaving => {
+        let count = match CountedState::new(target.leaving, target.state, current) {
+            CountedState::Leaving => {
                 summary.terminating += 1;
                 continue;
             }
-            Standing::Ready => &mut summary.ready,
-            Standing::Failed => &mut summary.failed,
-            Standing::Unknown => &mut summary.unknown,
-            Standing::Suspended => &mut summary.suspended,
-            Standing::Waiting => &mut summary.waiting,
-            Standing::Progressing => &mut summary.progressing,
+            CountedState::Ready => &mut summary.ready,
+            CountedState::Failed => &mut summary.failed,
+            CountedState::Unknown => &mut summary.unknown,
+            CountedState::Suspended => &mut summary.suspended,
+            CountedState::Waiting => &mut summary.waiting,
+            CountedState::Progressing => &mut summary.progressing,
         };
         *count += 1;
         summary.targets += 1;

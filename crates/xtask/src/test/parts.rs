@@ -24,8 +24,8 @@ pub const LEFT_OUT: &str = "documentation, dependencies, everything on real API 
 /// A cluster of the testbed.
 const MEMBER: &str = "berlin";
 
-/// Test programs that use real API servers, the longest first. They wait most of their time, as the scenarios on real
-/// servers do, which go on for as long as all that computes: the three are done side by side.
+/// Test programs that use real API servers, the longest first. Last of all: beside the scenarios on real servers, which
+/// wait most of their time, all that computes is done first.
 const ON_REAL_SERVERS: [(&str, &str); 4] =
     [("vidra-hub", "install"), ("vidra-hub", "crds"), ("vidra-hub", "manifests"), ("kubectl-vidra", "real")];
 
@@ -113,12 +113,11 @@ pub fn all(binaries: &Binaries) -> Result<Vec<Lane>> {
         Part::command("oracle: go vet", go("tests/oracle", "vet", "./...")),
     ];
     rest.extend(gentle.map(Part::gently));
-    let mut others = Vec::new();
+    rest.push(conformance(binaries, None)?);
     for (package, target) in ON_REAL_SERVERS {
-        others.push(test(&format!("{package} {target}"), binaries.command(package, target)?));
+        rest.push(test(&format!("{package} {target}"), binaries.command(package, target)?));
     }
-    others.push(conformance(binaries, None)?);
-    Ok(vec![Lane::new(real), Lane::shared(rest), Lane::shared(others)])
+    Ok(vec![Lane::new(real), Lane::shared(rest)])
 }
 
 /// What takes seconds.

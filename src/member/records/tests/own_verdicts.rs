@@ -172,3 +172,26 @@ fn a_rule_that_has_no_room_for_its_patterns_is_not_the_same_as_one_that_has() {
     records.fold(&gvk(), shared(11, &owners), Source::Watch);
     assert_eq!(records.health(&owners[0], &key()).unwrap().0, HealthStatus::Current);
 }
+
+#[test]
+fn the_steps_that_own_rules_and_feedback_take_are_told_once() {
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
+    let owners = [0, 1, 2].map(|nth: u8| declare(&records, (NAMESPACE, &format!("r{nth}")), nth.into()));
+    let mut version = 10;
+    let mut steps = || {
+        version += 1;
+        records.fold(&gvk(), shared(version, &owners), Source::Watch);
+        let taken = records.take_steps();
+        assert_eq!(records.take_steps(), 0, "they were told");
+        taken
+    };
+    assert_eq!(steps(), 0, "what holds for all is not theirs");
+    let dear = "[1, 2, 3, 4].all(x, x > 0)";
+    records.set_health_rules(&owners[0], rules(dear));
+    let one = steps();
+    assert!(one > 4, "{one}");
+    records.set_health_rules(&owners[1], rules(dear));
+    assert_eq!(steps(), one, "an equal rule is asked once");
+    records.set_health_rules(&owners[2], rules("[1, 2, 3, 4, 5].all(x, x > 0)"));
+    assert!(steps() > 2 * one);
+}

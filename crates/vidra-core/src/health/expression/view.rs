@@ -54,6 +54,11 @@ impl<'a> View<'a> {
         self.left.get()
     }
 
+    /// The steps that all evaluations over it have taken.
+    pub(crate) fn steps(&self) -> usize {
+        Cost::of(FULL_EVALUATIONS).without(self.left.get()).steps
+    }
+
     /// An evaluation has taken this.
     pub(super) fn take(&self, cost: Cost) {
         self.left.set(self.left.get().without(cost));
