@@ -121,8 +121,8 @@ struct Opponent {
 }
 
 impl Opponent {
-    fn of(suspect: &Finding) -> Self {
-        Self { by: suspect.by.clone(), deleted: suspect.cause == Cause::Missing }
+    fn of(finding: &Finding) -> Self {
+        Self { by: finding.by.clone(), deleted: finding.cause == Cause::Missing }
     }
 }
 
@@ -168,10 +168,10 @@ impl Contentions {
             if declared(key) != Some(object.declared) {
                 return false;
             }
-            let suspect = found.get(key);
-            object.drifted = suspect.is_some();
-            match suspect {
-                Some(suspect) if object.seen(suspect, now) => review.begun.push(key.clone()),
+            let finding = found.get(key);
+            object.drifted = finding.is_some();
+            match finding {
+                Some(finding) if object.seen(finding, now) => review.begun.push(key.clone()),
                 Some(_) => {}
                 None if now.elapsed.saturating_sub(object.trouble) >= WINDOW => return false,
                 None => {}
@@ -188,12 +188,12 @@ impl Contentions {
     }
 
     /// An object was repaired.
-    pub fn repaired(&mut self, key: &ObjectKey, declared: DeclaredHash, suspect: &Finding, now: Now) {
+    pub fn repaired(&mut self, key: &ObjectKey, declared: DeclaredHash, finding: &Finding, now: Now) {
         let object = self.objects.entry(key.clone()).or_insert_with(|| ObjectRepairs::new(declared));
         if object.declared != declared {
             *object = ObjectRepairs::new(declared);
         }
-        object.repaired(suspect, now);
+        object.repaired(finding, now);
     }
 
     /// A person asks to try at once; the same word counts once.
@@ -251,17 +251,17 @@ impl ObjectRepairs {
     }
 
     /// True: with this the contention begins.
-    fn seen(&mut self, suspect: &Finding, now: Now) -> bool {
+    fn seen(&mut self, finding: &Finding, now: Now) -> bool {
         self.trouble = now.elapsed;
         let Some(contention) = &mut self.contention else { return false };
-        contention.last = Opponent::of(suspect);
+        contention.last = Opponent::of(finding);
         !std::mem::replace(&mut contention.begun, true)
     }
 
-    fn repaired(&mut self, suspect: &Finding, now: Now) {
+    fn repaired(&mut self, finding: &Finding, now: Now) {
         self.trouble = now.elapsed;
         self.drifted = false;
-        let opponent = Opponent::of(suspect);
+        let opponent = Opponent::of(finding);
         if let Some(contention) = &mut self.contention {
             contention.last = opponent.clone();
             contention.count(opponent);
@@ -269,8 +269,8 @@ impl ObjectRepairs {
             contention.rest((contention.pause * 2).min(LONGEST_PAUSE), now);
             return;
         }
-        let known = self.repairs.contains_key(&suspect.cause) || self.repairs.len() < CAUSES;
-        let cause = if known { suspect.cause } else { Cause::Unseen };
+        let known = self.repairs.contains_key(&finding.cause) || self.repairs.len() < CAUSES;
+        let cause = if known { finding.cause } else { Cause::Unseen };
         let times = self.repairs.entry(cause).or_default();
         times.push_back((now.elapsed, opponent.clone()));
         while times.len() > IDENTICAL {

@@ -13,7 +13,7 @@ fn at(second: u64) -> Now {
     Now { elapsed: Duration::from_secs(second), wall: Timestamp::from_second(second as i64).unwrap() }
 }
 
-fn suspect(cause: Cause) -> Finding {
+fn finding(cause: Cause) -> Finding {
     Finding { cause, by: vec!["alice-edit".into()] }
 }
 
@@ -50,7 +50,7 @@ fn what_is_gone_and_lost_marks_are_causes_of_their_own() {
 }
 
 fn found(names: &[&str]) -> BTreeMap<ObjectKey, Finding> {
-    names.iter().map(|name| (key(name), suspect(Cause::Values(1)))).collect()
+    names.iter().map(|name| (key(name), finding(Cause::Values(1)))).collect()
 }
 
 /// What is declared, by a name.
@@ -73,7 +73,7 @@ fn contended() -> Contentions {
 fn repaired(times: u64) -> Contentions {
     let mut contentions = Contentions::default();
     for second in 1..=times {
-        contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
+        contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(second));
     }
     contentions
 }
@@ -92,7 +92,7 @@ fn repairs_of_an_endless_fight(seconds: u64) -> Vec<u64> {
     let mut repaired = Vec::new();
     for second in 0..seconds {
         if left_alone(&mut contentions, &found(&["a"]), second).is_empty() {
-            contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
+            contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(second));
             repaired.push(second);
         }
     }
@@ -124,7 +124,7 @@ fn what_is_no_fight_is_repaired_at_once() {
     for (what, repairs) in cases {
         let mut contentions = Contentions::default();
         for (second, cause) in repairs {
-            contentions.repaired(&key("a"), hash("one"), &suspect(cause), at(second));
+            contentions.repaired(&key("a"), hash("one"), &finding(cause), at(second));
         }
         let last = at(700);
         assert_eq!(contentions.review(same, &found(&["a"]), last), Review::default(), "{what}");
@@ -136,7 +136,7 @@ fn what_is_no_fight_is_repaired_at_once() {
 fn whoever_invents_causes_is_in_a_fight_all_the_same() {
     let mut contentions = Contentions::default();
     let begun = (0..100).position(|n| {
-        contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(n)), at(n));
+        contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(n)), at(n));
         !contentions.review(same, &found(&["a"]), at(n)).begun.is_empty()
     });
     assert_eq!(begun, Some(CAUSES + IDENTICAL - 1));
@@ -161,7 +161,7 @@ fn an_object_is_left_alone_until_its_time_and_others_are_not() {
     assert_eq!(left_alone(&mut contentions, &both, 64), BTreeSet::from([key("a")]));
     assert_eq!(left_alone(&mut contentions, &both, 65), BTreeSet::new());
     assert_eq!(contentions.next_look(at(65)), None, "its time has come");
-    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
+    contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(65));
     assert_eq!(contentions.review(same, &both, at(65)).begun, [], "no new contention");
     assert_eq!(left_alone(&mut contentions, &both, 66), BTreeSet::from([key("a")]));
     assert_eq!(contentions.next_look(at(66)), Some(Duration::from_secs(119)));
@@ -173,7 +173,7 @@ fn it_ends_when_a_repair_holds_for_a_window() {
     let mut contentions = contended();
     let nothing = BTreeMap::new();
     contentions.review(same, &found(&["a"]), at(30));
-    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(65));
+    contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(65));
     assert!(left_alone(&mut contentions, &nothing, 66).is_empty());
     assert_eq!(contentions.next_look(at(66)), Some(Duration::from_secs(599)));
     contentions.review(same, &nothing, at(664));
@@ -188,7 +188,7 @@ fn drift_that_comes_back_within_the_window_goes_on_with_the_fight() {
     let mut contentions = contended();
     contentions.review(same, &BTreeMap::new(), at(500));
     assert!(left_alone(&mut contentions, &found(&["a"]), 590).is_empty(), "its pause is over");
-    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(590));
+    contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(590));
     assert_eq!(left_alone(&mut contentions, &found(&["a"]), 600).len(), 1);
     // Put right by the other side: quiet from when it was seen otherwise last.
     contentions.review(same, &BTreeMap::new(), at(1199));
@@ -203,7 +203,7 @@ fn a_new_declaration_begins_again_and_what_is_no_longer_declared_is_forgotten() 
     assert!(contentions.review(|_| Some(hash("two")), &found(&["a"]), at(6)).left_alone.is_empty());
     assert!(contentions.is_empty());
     let mut contentions = contended();
-    contentions.repaired(&key("a"), hash("two"), &suspect(Cause::Values(1)), at(6));
+    contentions.repaired(&key("a"), hash("two"), &finding(Cause::Values(1)), at(6));
     assert_eq!(contentions.iter().count(), 0);
     let mut contentions = contended();
     assert!(contentions.review(|_| None, &found(&["a"]), at(6)).left_alone.is_empty());
@@ -217,7 +217,7 @@ fn a_person_may_have_it_tried_at_once_and_each_word_counts_once() {
     assert_eq!(left_alone(&mut contentions, &drifted, 6).len(), 1);
     contentions.ask("now");
     assert!(left_alone(&mut contentions, &drifted, 7).is_empty());
-    contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(7));
+    contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(7));
     contentions.ask("now");
     assert_eq!(left_alone(&mut contentions, &drifted, 8).len(), 1);
     contentions.ask("now, please");
@@ -290,15 +290,15 @@ proptest! {
         let mut repaired: Vec<u64> = Vec::new();
         for (wait, cause) in steps {
             second += wait;
-            let suspect = suspect(Cause::Values(cause));
-            let drifted = BTreeMap::from([(key("a"), suspect.clone())]);
+            let finding = finding(Cause::Values(cause));
+            let drifted = BTreeMap::from([(key("a"), finding.clone())]);
             let paused = contentions.iter().next().map(|(_, contention, _)| contention.over);
             let left_alone = left_alone(&mut contentions, &drifted, second);
             if paused.is_some_and(|over| at(second).elapsed < over) {
                 prop_assert!(!left_alone.is_empty());
             }
             if left_alone.is_empty() {
-                contentions.repaired(&key("a"), hash("one"), &suspect, at(second));
+                contentions.repaired(&key("a"), hash("one"), &finding, at(second));
                 repaired.push(second);
             }
         }
@@ -316,7 +316,7 @@ proptest! {
         for wait in seconds {
             second += wait;
             if left_alone(&mut contentions, &found(&["a"]), second).is_empty() {
-                contentions.repaired(&key("a"), hash("one"), &suspect(Cause::Values(1)), at(second));
+                contentions.repaired(&key("a"), hash("one"), &finding(Cause::Values(1)), at(second));
             }
         }
         contentions.review(same, &BTreeMap::new(), at(second + 600));
