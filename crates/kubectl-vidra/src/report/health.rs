@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vidra_core::health::facts::{Facts, KindFacts};
 use vidra_core::health::rules::{Match, Origin, RuleSet};
-use vidra_core::health::{Basis, Health, HealthStatus, judge};
+use vidra_core::health::{Basis, Health, HealthStatus, Subject};
 
 use crate::table::table;
-use crate::text::brief;
+use crate::text::{brief, clean};
 
 /// One object with its verdict.
 #[derive(Clone, Debug)]
@@ -21,22 +21,35 @@ struct Row {
     health: Health,
     /// The health rule that decided, if one did.
     rule: Option<String>,
+    /// The rule is one of those that the hub ships.
+    is_shipped: bool,
+    /// Its expressions that counted as not true, with why.
+    undefined: Vec<(&'static str, String)>,
 }
 
 impl Row {
     fn of(object: &Value, rules: &RuleSet, facts: &Facts) -> Self {
-        let verdict = judge(object, rules, facts);
+        let subject = Subject::new(object, rules);
+        let verdict = subject.judge(facts);
+        let found = match &verdict.basis {
+            Basis::Rule(found) => Some(found),
+            _ => None,
+        };
         Row {
             api_version: text(object, "/apiVersion"),
             kind: text(object, "/kind"),
             namespace: Some(text(object, "/metadata/namespace")).filter(|namespace| !namespace.is_empty()),
             name: text(object, "/metadata/name"),
-            rule: match verdict.basis {
-                Basis::Rule(found) => Some(rule(&found)),
-                _ => None,
-            },
+            rule: found.map(rule),
+            is_shipped: found.is_some_and(|found| found.origin == Origin::Shipped),
+            undefined: found.map(|_| subject.undefined()).unwrap_or_default(),
             health: verdict.health,
         }
+    }
+
+    /// `team-a/web`.
+    fn place(&self) -> String {
+        self.namespace.iter().map(|namespace| format!("{namespace}/")).chain([self.name.clone()]).collect()
     }
 }
 
@@ -101,16 +114,38 @@ impl Report {
             }
             cells
         });
-        format!("{}Rules: {}\n", table(&header, rows), self.digest)
+        format!("{}{}Rules: {}\n", table(&header, rows), self.notes(), self.digest)
+    }
+
+    /// A line for each expression that counted as not true of some objects, of a rule that somebody can change.
+    fn notes(&self) -> String {
+        let mut of = BTreeMap::<_, Vec<&Row>>::new();
+        for row in self.rows.iter().filter(|row| !row.is_shipped) {
+            for (field, why) in &row.undefined {
+                of.entry((&row.rule, field, why)).or_default().push(row);
+            }
+        }
+        let note = |((rule, field, why), rows): ((&Option<String>, &&str, &String), Vec<&Row>)| {
+            let (rule, why) = (rule.as_deref().unwrap_or_default(), clean(why));
+            let first = rows.first().map(|row| row.place()).unwrap_or_default();
+            let more = match rows.len() {
+                0 | 1 => String::new(),
+                all => format!(" and {} more", all - 1),
+            };
+            format!("Note: {field} of {rule} counts as not true for {first}{more}: {why}\n")
+        };
+        of.into_iter().map(note).collect()
     }
 
     /// For programs.
     pub fn value(&self) -> Value {
         let objects = self.rows.iter().map(|row| {
+            let undefined = row.undefined.iter();
+            let undefined = undefined.map(|(field, why)| json!({"expression": field, "message": why}));
             json!({
                 "apiVersion": row.api_version, "kind": row.kind, "namespace": row.namespace, "name": row.name,
                 "health": row.health.status.to_string(), "reason": row.health.reason,
-                "message": row.health.message, "rule": row.rule,
+                "message": row.health.message, "rule": row.rule, "undefined": undefined.collect::<Vec<_>>(),
             })
         });
         json!({"rules": self.digest, "objects": objects.collect::<Vec<_>>()})

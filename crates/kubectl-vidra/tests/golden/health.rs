@@ -95,6 +95,51 @@ fn waits_are_over_unless_an_age_is_given() {
 }
 
 #[test]
+fn an_expression_that_counts_as_not_true_is_told_with_why() {
+    let object = shop("open", json!({"status": {"phase": "Open"}}));
+    let judged = |rule: Value, origin| {
+        let rule: RuleText = serde_json::from_value(rule).unwrap();
+        let (rules, problems) = Rules::read(origin, [(String::new(), &rule)], &Rules::default());
+        assert!(problems.is_empty(), "{problems:?}");
+        let (rules, none) = (Arc::new(rules), Arc::default());
+        let set = match origin {
+            Origin::Shipped => RuleSet::new(Arc::clone(&none), none, rules),
+            _ => RuleSet::new(Arc::clone(&none), rules, none),
+        };
+        Report::of(std::slice::from_ref(&object), &set, None)
+    };
+    let notes = |report: &Report| {
+        let notes: Vec<_> =
+            report.text(false).lines().filter(|line| line.starts_with("Note")).map(str::to_owned).collect();
+        notes
+    };
+    let rule = json!({
+        "apiVersion": "example.com/v1", "kind": "Shop", "suspended": "spec.closed", "inProgress": "status.pase == 'Opening'",
+        "failed": "status.phase", "current": "status.phase == 'Open'",
+    });
+    let report = judged(rule.clone(), Origin::Fleet);
+    assert_eq!(
+        notes(&report),
+        [
+            "Note: failed of example.com/Shop (fleet) counts as not true for team-a/open: it gives a text, not true or false",
+            "Note: inProgress of example.com/Shop (fleet) counts as not true for team-a/open: there is no field pase",
+            "Note: suspended of example.com/Shop (fleet) counts as not true for team-a/open: the object has no spec",
+        ]
+    );
+    let told = &report.value()["objects"][0]["undefined"];
+    assert_eq!(told[1], json!({"expression": "inProgress", "message": "there is no field pase"}));
+    // Nobody changes a shipped rule; programs are told of it.
+    let shipped = judged(rule, Origin::Shipped);
+    assert_eq!(
+        (notes(&shipped), shipped.value()["objects"][0]["undefined"].as_array().unwrap().len()),
+        (vec![], 3)
+    );
+    // What is not asked is not told.
+    let rule = json!({"apiVersion": "example.com", "kind": "Shop", "failed": "status.phase == 'Open'", "current": "status.pase"});
+    assert_eq!(notes(&judged(rule, Origin::Fleet)), [] as [&str; 0]);
+}
+
+#[test]
 fn what_is_required_holds_for_each_object() {
     let (open, broken) = (json!({"status": {"phase": "Open"}}), json!({"status": {"phase": "Broken"}}));
     let (closed, new) = (json!({"spec": {"closed": true}}), json!({}));

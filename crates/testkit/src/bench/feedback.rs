@@ -51,57 +51,86 @@ pub struct Feedback<'a> {
     pub first: &'a str,
 }
 
-/// What a minute came to.
+/// What a minute came to; or two of them.
+#[derive(Default)]
 struct Minute {
     /// Milliseconds of each.
     repairs: Vec<f64>,
     /// At the hub's API.
     writes: f64,
-    /// Of targets.
-    reconciles: f64,
+    /// Reconciles of targets.
+    targets: f64,
+    /// Reconciles of VidraResources and MemberClusters.
+    others: f64,
+}
+
+impl Minute {
+    fn with(mut self, other: Self) -> Self {
+        self.repairs.extend(other.repairs);
+        let sum = |one: f64, other: f64| one + other;
+        Self {
+            writes: sum(self.writes, other.writes),
+            targets: sum(self.targets, other.targets),
+            others: sum(self.others, other.others),
+            ..self
+        }
+    }
 }
 
 impl Feedback<'_> {
     /// Runs it; nothing is asked for afterwards.
     pub async fn run(&self, report: &mut Report) -> Result<()> {
         self.deliver_what_is_edited().await?;
+        // In the order A B B A, so that what drifts falls on both alike.
         let unasked = self.minute(true, 0..EDITS).await?;
         self.ask_for(json!([self.rule])).await?;
         self.values_are_there(true).await?;
+        // What the new rule leads to has settled.
+        sleep(2 * BETWEEN_VALUES).await;
         let busy = self.minute(true, EDITS..2 * EDITS).await?;
+        let busy = busy.with(self.minute(true, 2 * EDITS..3 * EDITS).await?);
         // The last are written when all have had their turns.
         sleep(2 * BETWEEN_VALUES + Duration::from_secs_f64(self.members.len() as f64 / A_SECOND)).await;
         let rest = self.minute(false, 0..0).await?;
         self.ask_for(json!([])).await?;
         self.values_are_there(false).await?;
-        sleep(BETWEEN_VALUES).await;
+        sleep(2 * BETWEEN_VALUES).await;
+        let unasked = unasked.with(self.minute(true, 3 * EDITS..4 * EDITS).await?);
+        self.tell(report, (&unasked, &busy, &rest));
+        Ok(())
+    }
 
-        let most = A_SECOND * MINUTE.as_secs_f64();
+    /// Two minutes in which nobody asks for the values that change, two in which they come back, and one in which none changes.
+    fn tell(&self, report: &mut Report, (unasked, busy, rest): (&Minute, &Minute, &Minute)) {
+        let writes = busy.writes - unasked.writes;
+        let most = 2.0 * A_SECOND * MINUTE.as_secs_f64();
         let what =
-            "hub writes in a minute in which all values change each second, more than for repairs alone";
-        report.figure("feedback_writes", busy.writes - unasked.writes, Some(most), what);
-        report.figure(
-            "feedback_rest_writes",
-            rest.writes,
-            Some(0.0),
-            "hub writes in a minute in which none does",
-        );
+            "hub writes in two minutes in which all values change each second, more than for repairs alone";
+        report.figure("feedback_writes", writes, Some(most), what);
+        let what = "hub writes in a minute in which none does";
+        report.figure("feedback_rest_writes", rest.writes, Some(0.0), what);
+        // Each target is reconciled when its values change first, and takes its turn; when that comes; and again with the next
+        // change.
+        let most = self.members.len() as f64 + 2.0 * writes;
+        let what = "reconciles of targets meanwhile, none of which calls a member, over one a target and two a write";
+        report.figure("feedback_reconciles", (busy.targets - unasked.targets) / most, Some(1.1), what);
+        let what = "reconciles of VidraResources and MemberClusters for each of these writes";
+        report.figure("feedback_others", (busy.others - unasked.others).max(0.0) / writes, Some(0.05), what);
         let ratio = quantile(&busy.repairs, 0.99) / quantile(&unasked.repairs, 0.99);
-        let what = "P99 of repairs meanwhile, over that of a minute in which the values change and nobody asks for them";
+        let what = "P99 of repairs meanwhile, over that of two minutes in which the values change and nobody asks for them";
         report.figure("feedback_repair_p99", ratio, Some(1.3), what);
-        for (name, minute) in [("while nobody asks for values", &unasked), ("while values come back", &busy)]
-        {
+        for (name, minute) in [("while nobody asks for values", unasked), ("while values come back", busy)] {
             report.condition(&format!("repairs {name}"), minute.repairs.len());
             report.condition(&format!("ms P99 of repairs {name}"), quantile(&minute.repairs, 0.99));
-            report.condition(&format!("reconciles of targets {name}"), minute.reconciles);
+            report.condition(&format!("reconciles of targets {name}"), minute.targets);
+            report.condition(&format!("reconciles of others {name}"), minute.others);
             report.condition(&format!("hub writes {name}, with those for repairs"), minute.writes);
         }
-        Ok(())
     }
 
     /// ConfigMaps in the first member.
     async fn deliver_what_is_edited(&self) -> Result<()> {
-        let maps = (0..2 * EDITS).map(|number| object("hub", &edited(number)).to_string());
+        let maps = (0..4 * EDITS).map(|number| object("hub", &edited(number)).to_string());
         let mut wanted = resource("edited", &maps.collect::<Vec<_>>().join("\n---\n"), json!({}));
         wanted["spec"]["targets"] = json!([{"clusterNames": [self.first]}]);
         let applied = self.hub.apply(&wanted, true).await;
@@ -151,10 +180,13 @@ impl Feedback<'_> {
     async fn minute(&self, values: bool, mut edits: Range<usize>) -> Result<Minute> {
         let first = self.members.first().context("no members")?;
         let mut events = watch(&first.client, None).await?;
-        let looks =
-            async || self.process.metric("workqueue_work_duration_seconds_count{name=\"target\"}").await;
+        let looks = async |of: &str| {
+            self.process.metric(&format!("workqueue_work_duration_seconds_count{{name=\"{of}\"}}")).await
+        };
+        let others = async || Ok::<_, anyhow::Error>(looks("resource").await? + looks("cluster").await?);
         let writes = async || self.process.metrics("vidra_api_requests_total{cluster=\"hub\"").await;
-        let (looked, written, began) = (looks().await?, writes().await?, Instant::now());
+        let (targets, others_before) = (looks("target").await?, others().await?);
+        let (written, began) = (writes().await?, Instant::now());
         let mut seconds = interval(SECOND);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut repairs = Vec::new();
@@ -181,8 +213,8 @@ impl Feedback<'_> {
             };
             tokio::join!(change, repair).1?;
         }
-        let (writes, reconciles) = (writes().await? - written, looks().await? - looked);
-        Ok(Minute { repairs, writes, reconciles })
+        let (targets, others) = (looks("target").await? - targets, others().await? - others_before);
+        Ok(Minute { repairs, writes: writes().await? - written, targets, others })
     }
 }
 

@@ -312,6 +312,22 @@ impl Rule {
         paths.any(|path| path.first().is_some_and(|root| root == "status"))
     }
 
+    /// Those of its expressions that were asked and came to nothing, each with its field and why: one that reads what is not
+    /// there, or gives neither true nor false, counts as not true.
+    pub(super) fn undefined(&self, view: &View<'_>) -> Vec<(&'static str, String)> {
+        let suspended = self.suspended.iter().map(|expression| ("suspended", expression));
+        let verdicts = self.verdicts.iter().map(|(status, expression)| (field_of(*status), expression));
+        let mut undefined = Vec::new();
+        for (field, expression) in suspended.chain(verdicts) {
+            match expression.truth(view) {
+                Ok(false) => {}
+                Err(Stop::Undefined(why)) => undefined.push((field, why)),
+                Ok(true) | Err(Stop::Costly(_)) => break,
+            }
+        }
+        undefined
+    }
+
     /// With the rule's own words, where it has some.
     fn phrase(&self, health: Health, view: &View<'_>) -> Health {
         match self.message.as_ref().map(|expression| expression.text(view)) {
@@ -319,6 +335,15 @@ impl Rule {
             Some(Ok(text)) if !text.trim().is_empty() => Health { message: message::stable(&text), ..health },
             _ => health,
         }
+    }
+}
+
+/// The field of the expression that gives this verdict.
+fn field_of(status: HealthStatus) -> &'static str {
+    match status {
+        HealthStatus::InProgress => "inProgress",
+        HealthStatus::Failed => "failed",
+        _ => "current",
     }
 }
 

@@ -73,6 +73,13 @@ impl<'l, 'r> Subject<'l, 'r> {
         self.suspension.get_or_init(evaluate).clone()
     }
 
+    /// Of the rule that is about it the expressions that counted as not true because they read what is not there, or gave
+    /// neither true nor false: for each its field and why, in the order in which they are asked.
+    pub fn undefined(&self) -> Vec<(&'static str, String)> {
+        // What the verdict took is not taken from this.
+        self.rule().map(|rule| rule.undefined(&View::new(self.read))).unwrap_or_default()
+    }
+
     /// How it is by the rule.
     pub(super) fn says(&self, rule: &Rule) -> Health {
         let evaluate = || rule.judge(self.read, &self.view);

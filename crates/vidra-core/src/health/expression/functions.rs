@@ -110,6 +110,18 @@ pub(super) fn loop_usage(name: &str) -> String {
     )
 }
 
+/// What to write for a function of one of CEL's libraries, whose name looks like a field of the object.
+pub(super) fn of_library(library: &str, name: &str) -> Option<String> {
+    let instead = match (library, name) {
+        ("sets", "contains") => "write a.all(x, x in b)",
+        ("sets", "intersects") => "write a.exists(x, x in b)",
+        ("sets", _) => "write a.all(x, x in b) && b.all(x, x in a)",
+        ("base64", _) => "compare the field as it is",
+        _ => return None,
+    };
+    Some(format!("there is no function {library}.{name}; {instead}"))
+}
+
 fn unknown(name: &str) -> String {
     let instead = match name {
         "quantity" | "isQuantity" => "quantities are not read here; compare texts, or numbers with int()",

@@ -353,7 +353,13 @@ impl Parser {
                 return Err(Fault::new(at, "cel.bind is not there; write the value where it is used"));
             }
         }
-        let function = functions::find(name, true, arguments.len()).map_err(unfit)?;
+        let library = match &of.kind {
+            Kind::Root(name) => name.as_str(),
+            _ => "",
+        };
+        let function = functions::find(name, true, arguments.len());
+        let function =
+            function.map_err(|what| unfit(functions::of_library(library, name).unwrap_or(what)))?;
         self.node(at, Kind::Call { function, of: Some(Box::new(of)), arguments })
     }
 

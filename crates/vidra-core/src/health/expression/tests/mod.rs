@@ -201,6 +201,8 @@ fn what_is_wrong_is_told_with_its_column_and_what_to_write() {
         ),
         ("status.a.exists('c', true)", "column 10: write x.exists"),
         ("status.a.transformList(i, v, v)", "there are no loops over two names; use map"),
+        ("sets.contains(status.a, ['b'])", "there is no function sets.contains; write a.all(x, x in b)"),
+        ("base64.decode(status.a) == 'b'", "there is no function base64.decode; compare the field as it is"),
         (
             "quantity(status.a) == quantity('1')",
             "column 1: there is no function quantity of this form; quantities are not read here",
