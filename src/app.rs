@@ -148,6 +148,7 @@ fn assemble(settings: Settings, deps: Deps, identity: Identity) -> (Arc<Hub>, Ti
         tenure,
         sessions: Default::default(),
         calls: Default::default(),
+        value_bytes: Default::default(),
         late_creates: Default::default(),
         state: Default::default(),
     });

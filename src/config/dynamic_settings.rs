@@ -10,6 +10,7 @@ use std::{
 use vidra_core::{
     drift::Redactions,
     duration::told,
+    feedback::ROOM_MAX,
     guard,
     health::facts::Waits,
     ignore::Autoscalers,
@@ -72,6 +73,22 @@ impl Bounds {
     }
 }
 
+/// How many bytes values that come back from members may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedbackBounds {
+    /// Those in the status of a VidraTarget, with the names of their objects; at most
+    /// [`ROOM_MAX`](vidra_core::feedback::ROOM_MAX).
+    pub target: usize,
+    /// Those that the process keeps, of all VidraTargets together.
+    pub hub: usize,
+}
+
+impl Default for FeedbackBounds {
+    fn default() -> Self {
+        Self { target: 2048, hub: 64 << 20 }
+    }
+}
+
 /// What can be changed while the hub runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicSettings {
@@ -111,6 +128,8 @@ pub struct DynamicSettings {
     pub causes: bool,
     /// What all VidraResources of a namespace of the hub may have together, and those of all.
     pub bounds: Bounds,
+    /// How much may come back from members.
+    pub feedback: FeedbackBounds,
     /// Targets that are worked on side by side on one member.
     pub cluster_concurrency: usize,
     /// Namespaces whose Secrets register members, besides the hub's own.
@@ -157,6 +176,7 @@ impl DynamicSettings {
                 hub: settings.memory_limit.map_or(usize::MAX, |limit| limit / 2),
                 is_wide: false,
             },
+            feedback: FeedbackBounds::default(),
             cluster_concurrency: 4,
             registration_namespaces: BTreeSet::new(),
             default_allowed_namespaces: None,
@@ -189,6 +209,7 @@ impl DynamicSettings {
                 || self.interval != before.interval
                 || self.on_events != before.on_events
                 || self.redact != before.redact
+                || self.feedback != before.feedback
                 || self.autoscalers != before.autoscalers
                 || self.object_removal_guard != before.object_removal_guard,
             members: allowed
@@ -226,7 +247,7 @@ struct Setting {
     take: fn(&mut DynamicSettings, &str) -> Result<(), String>,
 }
 
-const SETTINGS: [Setting; 30] = [
+const SETTINGS: [Setting; 32] = [
     Setting {
         key: "interval",
         alias: Some("requeueResourcesAfter"),
@@ -359,6 +380,16 @@ const SETTINGS: [Setting; 30] = [
         key: "health.causes",
         alias: None,
         take: |settings, text| put(&mut settings.causes, switch(text)),
+    },
+    Setting {
+        key: "feedback.targetMaxBytes",
+        alias: None,
+        take: |settings, text| put(&mut settings.feedback.target, kibibytes(text, 1, ROOM_MAX / 1024)),
+    },
+    Setting {
+        key: "feedback.hubMaxBytes",
+        alias: None,
+        take: |settings, text| put(&mut settings.feedback.hub, bytes(text)),
     },
     Setting {
         key: "clusterConcurrency",
@@ -500,6 +531,13 @@ fn bytes(text: &str) -> Result<usize, String> {
     bytes
         .filter(|bytes| (1 << 20..=1 << 40).contains(bytes))
         .ok_or_else(|| "write an amount of memory from 1Mi to 1024Gi, such as 512Mi or 2Gi".to_owned())
+}
+
+/// Bytes, in whole KiB.
+fn kibibytes(text: &str, least: usize, most: usize) -> Result<usize, String> {
+    let number = text.strip_suffix("Ki").and_then(|number| number.parse::<usize>().ok());
+    let number = number.filter(|number| (least..=most).contains(number));
+    number.map(|number| number * 1024).ok_or_else(|| format!("write a size from {least}Ki to {most}Ki"))
 }
 
 /// A share, with or without its sign.

@@ -45,7 +45,9 @@ use crate::{
     },
     internal_limits::InternalLimits,
     leader_election::lease::Tenure,
-    member::{late_creates::LateCreatesByMember, session::Session, session_deps::SessionDeps},
+    member::{
+        late_creates::LateCreatesByMember, records::ValueBytes, session::Session, session_deps::SessionDeps,
+    },
     metrics::Metrics,
     workqueue::{Key, Priority, Queue, ResourceKey, TargetKey, Verdict},
 };
@@ -93,6 +95,8 @@ pub struct Hub {
     pub tenure: Option<Arc<Tenure>>,
     /// The calls that all members share.
     pub calls: Shared,
+    /// What values that come back take, of all members.
+    pub value_bytes: ValueBytes,
     /// What calls may still make in members.
     pub late_creates: Arc<LateCreatesByMember>,
     /// What the loops remember between reconciles; lost with the process, and nothing is wrong then.
@@ -120,6 +124,7 @@ impl Hub {
             calls: self.calls.clone(),
             limits: self.limits,
             interned: self.catalog.interned().clone(),
+            value_bytes: self.value_bytes.clone(),
             tuning: self.tuning.clone(),
             health: self.health.clone(),
             wake_targets: Arc::new(move |cluster| wake_targets(&catalog, &queue, cluster)),

@@ -36,7 +36,7 @@ mod write_refusal;
 use std::{borrow::Cow, mem, sync::Arc};
 
 use tokio::time::Instant;
-use vidra_api::{TargetState, target::DesiredState};
+use vidra_api::{TargetState, VidraTarget, VidraTargetStatus, target::DesiredState};
 use vidra_core::{
     mutants::{self, Mutant},
     plan::Inventory,
@@ -220,7 +220,11 @@ async fn keep(
     let was_ready =
         ctx.target.is_delivered() && status.is_some_and(|status| status.state == Some(TargetState::Ready));
     // What failed before a change of the revision may not have by what it changed to.
-    let had_failed = status.filter(|_| ctx.target.is_delivered() || mutants::is(Mutant::OldFailureStands));
+    let had_failed = status.filter(|status| {
+        ctx.target.is_delivered()
+            || has_failed_since(ctx.target, status) && !mutants::is(Mutant::WaitingForgetsFailed)
+            || mutants::is(Mutant::OldFailureStands)
+    });
     session.records.set_previous_health(&owner.hash, was_ready, had_failed.map(failed).unwrap_or_default());
     own_health::install_rules_in(ctx, session, &owner.hash);
     session.records.set_feedback_rules(&owner.hash, feedback::rules(ctx, session, &owner));
@@ -236,6 +240,12 @@ async fn keep(
     let (delivered, revisit) = (ctx.target.is_delivered(), is_revisit_due(ctx));
     let blind = &blind;
     deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
+}
+
+/// It was told to have failed as it is declared now, though not all of that is delivered: a wave waits.
+fn has_failed_since(target: &VidraTarget, status: &VidraTargetStatus) -> bool {
+    let failed = Reason::ObjectFailed.to_string();
+    status.observed_generation == target.metadata.generation && status.reason == Some(failed)
 }
 
 /// Applies to the member what differs from the declaration, as far as the member can be seen.

@@ -58,6 +58,7 @@ use contents::{Asker, Contents, is_within};
 pub use ends::ListGuard;
 pub use evidence::Secrecy;
 pub use facts::MemberFacts;
+pub use feedback::ValueBytes;
 pub use generations::{Generations, LaterGenerations};
 use own_health::Standing;
 pub use own_health::WITHHELD;
@@ -100,6 +101,8 @@ pub struct Records {
     inner: Mutex<Contents>,
     /// See [`Records::take_steps`].
     steps: AtomicUsize,
+    /// What values of all members take.
+    value_bytes: ValueBytes,
 }
 
 /// See [`Records::most`]. A member's users can make any number of objects with the hub's label; one that is declared
@@ -119,7 +122,14 @@ impl Records {
             most: OBJECTS_MAX,
             inner: Mutex::default(),
             steps: AtomicUsize::default(),
+            value_bytes: ValueBytes::default(),
         }
+    }
+
+    /// Values that come back count with those of the other members.
+    #[must_use]
+    pub fn counting(self, value_bytes: ValueBytes) -> Self {
+        Self { value_bytes, ..self }
     }
 
     /// The steps that VidraResources' own rules have taken since this was asked last, of all that was folded.
@@ -185,7 +195,8 @@ impl Records {
     /// [`Records::kinds_without_feedback`].
     pub fn set_feedback_rules(&self, owner: &OwnerHash, rules: Arc<FeedbackRules>) {
         if let Some(known) = self.inner.lock().owners.get_mut(owner) {
-            known.set_feedback_rules(rules);
+            let bounds = self.views.evidence.secrecy.tuning.now().feedback;
+            known.set_feedback_rules(rules, (bounds, &self.value_bytes));
         }
     }
 
@@ -238,7 +249,8 @@ impl Records {
             }
             read.push((key, if is_hidden(key) { &redacted } else { extract? }));
         }
-        Some(gather(read.into_iter(), beyond))
+        let room = self.views.evidence.secrecy.tuning.now().feedback.target;
+        Some(gather(read.into_iter(), (beyond, room)))
     }
 
     /// What came back is written later: until then a change of it wakes nobody.

@@ -118,8 +118,8 @@ impl Session {
         let (stop, tasks, doubt) = (CancellationToken::new(), TaskTracker::new(), Arc::<Doubt>::default());
         let pace = Arc::<Pace>::default();
         let secrecy = Secrecy { salt: deps.salt.clone(), tuning: deps.tuning.clone() };
-        let records =
-            Arc::new(Records::new(deps.hub.clone(), secrecy, deps.health.clone(), deps.interned.clone()));
+        let records = Records::new(deps.hub.clone(), secrecy, deps.health.clone(), deps.interned.clone());
+        let records = Arc::new(records.counting(deps.value_bytes.clone()));
         let (heard, told) = (pace.clone(), records.clone());
         let link = link.map_response(move |answer| {
             told.facts.hear(answer.headers());

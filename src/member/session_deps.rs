@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vidra_api::names::HubId;
 use vidra_core::{render::HashKey, status::Reason};
 
-use super::late_creates::LateCreatesByMember;
+use super::{late_creates::LateCreatesByMember, records::ValueBytes};
 use crate::{
     base::{
         env::{Clock, Rng},
@@ -46,6 +46,8 @@ pub struct SessionDeps {
     pub limits: InternalLimits,
     /// What all members have alike.
     pub interned: Arc<Interned>,
+    /// What values that come back take, of all members.
+    pub value_bytes: ValueBytes,
     /// What can be changed while the hub runs.
     pub tuning: Arc<Tuning>,
     /// How objects are judged.

@@ -4,8 +4,8 @@ use serde_json::json;
 use testkit::world::{At, World};
 use vidra_api::{ObjectHealth, TargetState};
 
-use crate::health::GADGET;
-use crate::{object, scenario, settings};
+use crate::health::{GADGET, in_wave};
+use crate::{config_map_in, object, scenario, settings};
 
 /// Gadgets that go Up, or Down, or are on their way.
 async fn deliver(world: &World) {
@@ -74,6 +74,39 @@ fn what_recovers_soon_writes_nothing_and_what_has_failed_stays_so_over_a_restart
             now.metadata.resource_version, before.metadata.resource_version,
             "it does not recover by that"
         );
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
+fn what_has_failed_while_a_later_wave_waits_stays_so_over_a_restart() {
+    scenario(async |mut world| {
+        settings::set(&world, json!({"health.failedAfter": "2s"})).await;
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let rule = json!({"apiVersion": "health.example.com/v1", "kind": "Gadget", "failed": "status.phase == 'Down'",
+            "current": "status.phase == 'Up'"});
+        let spec = json!({"targets": [{"clusterNames": ["berlin"]}], "healthCheckExprs": [rule]});
+        let late = in_wave(config_map_in("", "late", "one"), 1);
+        world
+            .deliver_with("shop", &(object(&GADGET.crd()) + &object(&GADGET.one("one")) + &late), spec)
+            .await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Down"})).await;
+        world.target_is("shop", "berlin", TargetState::Failed, "ObjectFailed").await;
+        settings::set(&world, json!({"health.failedAfter": "10m"})).await;
+        world.counted(&["berlin"]).await;
+
+        let before = world.target("shop", "berlin").await.unwrap();
+        world.restart_hub().await;
+        world.member_says("berlin", "Ready", "True").await;
+        world.look("shop", "after the restart", 1).await;
+        let now = world.target("shop", "berlin").await.unwrap();
+        assert_eq!(now.status.as_ref().and_then(|status| status.state), Some(TargetState::Failed));
+        assert_eq!(now.metadata.resource_version, before.metadata.resource_version);
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        world.ready("shop").await;
         world.end().await;
         GADGET.clear(&alice).await;
     });

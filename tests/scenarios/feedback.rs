@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::world::{Access, At, World};
 use vidra_api::{TargetState, VidraTargetStatus, find};
 
-use crate::{config_map, gadgets, object, scenario, told};
+use crate::{config_map, gadgets, object, scenario, settings, told};
 
 const GROUP: &str = "feedback.example.com";
 const INCOMPLETE: &str = "FeedbackIncomplete";
@@ -208,6 +208,40 @@ fn a_value_that_is_too_large_is_left_out_and_told_and_nothing_of_a_secret_comes_
         let refused = format!("{:?}", refused.await.unwrap_err());
         assert!(refused.contains("nothing of a Secret comes back to the hub"), "{refused}");
         end(world, &alice).await;
+    });
+}
+
+#[test]
+fn a_setting_says_how_much_comes_back_to_a_target() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let names = ["a", "b", "c"];
+        let data: BTreeMap<_, _> = names.iter().map(|name| (*name, name.repeat(800))).collect();
+        let notes =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes"}, "data": data});
+        let asked = names.map(|name| json!({"name": name, "expression": format!("data.{name}")}));
+        let rules = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "notes", "values": asked}]);
+        deliver(&world, &object(&notes), rules).await;
+        let all: Vec<_> = data
+            .iter()
+            .map(|(name, text)| (format!("ConfigMap/notes {name}"), json!({"text": text})))
+            .collect();
+        let first = |count: usize| all.iter().take(count).map(|(name, text)| (name.as_str(), text.clone()));
+        let message = |status: &VidraTargetStatus| {
+            let feedback = status.feedback.as_ref();
+            feedback.and_then(|told| told.message.clone()).unwrap_or_default()
+        };
+        let status = comes_back(&world, &first(2).collect::<Vec<_>>()).await;
+        assert!(message(&status).contains("raise the setting feedback.targetMaxBytes"), "{status:?}");
+        settings::set(&world, json!({"feedback.targetMaxBytes": "4Ki"})).await;
+        let status = comes_back(&world, &first(3).collect::<Vec<_>>()).await;
+        assert_eq!(message(&status), "");
+        settings::set(&world, json!({"feedback.targetMaxBytes": "1Ki"})).await;
+        let status = comes_back(&world, &first(1).collect::<Vec<_>>()).await;
+        assert_eq!(status.feedback.map(|told| told.left_out), Some(2));
+        settings::set(&world, json!({})).await;
+        comes_back(&world, &first(2).collect::<Vec<_>>()).await;
+        world.end().await;
     });
 }
 

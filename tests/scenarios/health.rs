@@ -285,6 +285,41 @@ fn own_rules_that_broke_open_no_wave_after_a_restart_which_knows_what_they_were_
 }
 
 #[test]
+fn own_rules_that_never_could_be_used_open_no_wave_for_what_was_well_before() {
+    scenario(async |world| {
+        world.register(&["berlin"]).await;
+        let alice = world.alice("berlin").await;
+        let service = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "web", "annotations": {"vidra.dev/wait-for": "Address"}},
+            "spec": {"type": "LoadBalancer", "loadBalancerClass": "example.com/alice", "ports": [{"port": 80}]}});
+        let late = in_wave(config_map_in("", "late", "one"), 2);
+        let manifest = object(&GADGET.crd()) + &object(&GADGET.one("one")) + &in_wave(service, 1) + &late;
+        let rules = json!([{"apiVersion": "health.example.com/v1", "kind": "Gadget", "current": "status.phase == 'Up'"}]);
+        super::health_fleet::write(&world, "gadgets", &rules.to_string()).await;
+        world.deliver("shop", &["berlin"], &manifest).await;
+        world.target_is("shop", "berlin", TargetState::Waiting, "WaitingForWave").await;
+        GADGET.set(&world, &alice, "one", json!({"phase": "Up"})).await;
+        let web = At::new("v1", "Service", &world.ns, "web");
+        alice.when(&web, "the second wave", |_| true).await;
+
+        deliver(&world, "shop", &manifest, "status.phase = 'Up'", "status.text").await;
+        let unknown =
+            |status: &VidraTargetStatus| status.unready.iter().any(|one| one.health == ObjectHealth::Unknown);
+        world.target_when("shop", "berlin", "no rule that could be used", unknown).await;
+        let balancer = json!({"ingress": [{"ip": "192.0.2.7"}]});
+        alice.merge_status(&web, json!({"status": {"loadBalancer": balancer}})).await;
+        world.look("shop", "the address is there", 1).await;
+        let late = At::config_map(&world.ns, "late");
+        assert!(alice.get(&late).await.is_none(), "a rule that cannot be used opens nothing");
+        deliver(&world, "shop", &manifest, "status.phase == 'Up'", "status.text").await;
+        alice.when(&late, "the next wave", says("one")).await;
+        world.ready("shop").await;
+        world.end().await;
+        GADGET.clear(&alice).await;
+    });
+}
+
+#[test]
 fn a_shared_object_is_judged_for_each_vidra_resource_by_its_own_rules() {
     scenario(async |mut world| {
         settings::set(&world, json!({"health.failedAfter": "0s"})).await;

@@ -386,6 +386,12 @@ pub enum Mutant {
     SecretsSeen,
     /// Values take any room in a VidraTarget.
     FeedbackUnbounded,
+    /// Values of some take all the memory that values may take, and more.
+    ValuesFillTheHub,
+    /// What has failed before a wave that waits may recover once more after a restart.
+    WaitingForgetsFailed,
+    /// Where a rule becomes one that cannot be used, what was well before opens the next wave.
+    UnusableOpens,
     /// A look fails where the object cannot be changed back.
     FixedFails,
     /// What only a read shows, or another VidraResource leaves, without the hub's label counts as it does with it.
@@ -490,7 +496,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 216] = [
+    pub const GUARDS: [Mutant; 219] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -666,6 +672,9 @@ impl Mutant {
         Mutant::SecretsComeBack,
         Mutant::SecretsSeen,
         Mutant::FeedbackUnbounded,
+        Mutant::ValuesFillTheHub,
+        Mutant::WaitingForgetsFailed,
+        Mutant::UnusableOpens,
         Mutant::FixedFails,
         Mutant::UnlabelledCounts,
         Mutant::HiddenIsMissing,

@@ -36,7 +36,7 @@ type Row = (&'static str, &'static str, fn(&mut DynamicSettings));
 #[test]
 fn each_key_sets_its_value_and_nothing_else() {
     let seconds = Duration::from_secs;
-    let rows: [Row; 37] = [
+    let rows: [Row; 39] = [
         ("interval", "30s", |settings| settings.interval = Duration::from_secs(30)),
         ("requeueResourcesAfter", " 1h30m\n", |settings| settings.interval = Duration::from_secs(5400)),
         ("reconcileOnEvents", "false", |settings| settings.on_events = false),
@@ -66,6 +66,8 @@ fn each_key_sets_its_value_and_nothing_else() {
         ("health.staleStatus", "0s", |settings| settings.waits.stale_status = Duration::ZERO),
         ("health.causes", "false", |settings| settings.causes = false),
         ("health.failedAfter", "0s", |settings| settings.waits.failed = Duration::ZERO),
+        ("feedback.targetMaxBytes", "16Ki", |settings| settings.feedback.target = 16 << 10),
+        ("feedback.hubMaxBytes", "1Gi", |settings| settings.feedback.hub = 1 << 30),
         ("clusterConcurrency", "16", |settings| settings.cluster_concurrency = 16),
         ("registrationNamespaces", "a, b\nc", |settings| {
             settings.registration_namespaces = ["a", "b", "c"].map(str::to_owned).into();
@@ -101,6 +103,7 @@ fn who_goes_by_what_has_changed_looks_again_and_nobody_else() {
         ("interval", "7s", [true, false, false]),
         ("allowProxy", "true", [false, true, false]),
         ("hubMaxBytes", "3Gi", [false, false, true]),
+        ("feedback.targetMaxBytes", "4Ki", [true, false, false]),
         ("removalGuard", "35", [false, true, true]),
         ("defaultAllowedNamespaces", "team-a", [true, true, true]),
         ("probe.misses", "3", [false, false, false]),
@@ -111,7 +114,7 @@ fn who_goes_by_what_has_changed_looks_again_and_nobody_else() {
 }
 
 /// Each setting, with a value that is not its default.
-const GOOD: [(&str, &str); 30] = [
+const GOOD: [(&str, &str); 32] = [
     ("interval", "7s"),
     ("reconcileOnEvents", "false"),
     ("retry.enabled", "false"),
@@ -134,6 +137,8 @@ const GOOD: [(&str, &str); 30] = [
     ("health.staleStatus", "7s"),
     ("health.failedAfter", "7s"),
     ("health.causes", "false"),
+    ("feedback.targetMaxBytes", "7Ki"),
+    ("feedback.hubMaxBytes", "7Mi"),
     ("clusterConcurrency", "7"),
     ("registrationNamespaces", "seven"),
     ("defaultAllowedNamespaces", "seven"),
@@ -176,6 +181,9 @@ fn a_bad_value_keeps_the_last_good_one_and_leaves_the_others_alone() {
         ("health.staleStatus", "61s", "write a duration from 0s to 1m"),
         ("health.failedAfter", "11m", "write a duration from 0s to 10m"),
         ("health.causes", "maybe", "write true or false"),
+        ("feedback.targetMaxBytes", "17Ki", "write a size from 1Ki to 16Ki"),
+        ("feedback.targetMaxBytes", "2048", "write a size from 1Ki to 16Ki"),
+        ("feedback.hubMaxBytes", "1Ki", "write an amount of memory from 1Mi to 1024Gi"),
         ("clusterConcurrency", "0", "write a whole number from 1 to 64"),
         ("registrationNamespaces", "team-a, Team-B", "write at most 50 names"),
         ("defaultAllowedNamespaces", "team-a, Team-B", "write at most 1000 names of namespaces, apart by"),

@@ -73,6 +73,7 @@ fn deps(said: Arc<Mutex<Vec<String>>>) -> SessionDeps {
         calls: Shared::default(),
         limits: InternalLimits::default(),
         interned: Arc::default(),
+        value_bytes: Default::default(),
         tuning: tuning(),
         health: Arc::default(),
         wake_targets: Arc::new(|_| {}),

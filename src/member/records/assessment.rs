@@ -184,7 +184,9 @@ impl Assessment {
     }
 
     fn set_turned(&mut self) {
-        self.turned = self.status != HealthStatus::Current;
+        // A rule that cannot be used opens nothing, whatever was known before.
+        let opens = !self.unusable || mutants::is(Mutant::UnusableOpens);
+        self.turned = self.status != HealthStatus::Current && opens;
         if let Some(wait) = &mut self.wait {
             wait.then.set_turned();
             wait.known.iter_mut().for_each(Self::set_turned);

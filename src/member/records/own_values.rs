@@ -40,7 +40,7 @@ pub(super) fn feed(
     let (mut news, mut readings) = (BTreeSet::new(), BTreeMap::new());
     for hash in asking {
         let Some(Owner { feedback: Some(own), target, .. }) = owners.get_mut(&hash) else { continue };
-        let new = || (Reading::new(live), BTreeMap::new());
+        let new = || (Reading::new(live, own.room()), BTreeMap::new());
         let (reading, known) = readings.entry(target.namespace.clone()).or_insert_with(new);
         if mutants::is(Mutant::EachReadsAlone) {
             (*reading, *known) = new();

@@ -17,8 +17,16 @@ use vidra_core::{
     render::Declared,
 };
 
-use super::{assessment::Told, feedback::OwnFeedback, own_health::OwnHealth};
-use crate::{config::dynamic_settings::DynamicSettings, desired::Desired, workqueue::TargetKey};
+use super::{
+    assessment::Told,
+    feedback::{OwnFeedback, ValueBytes},
+    own_health::OwnHealth,
+};
+use crate::{
+    config::dynamic_settings::{DynamicSettings, FeedbackBounds},
+    desired::Desired,
+    workqueue::TargetKey,
+};
 
 /// Bound on labels of unknown owners that are looked at: whoever may edit an object may write thousands.
 const UNKNOWN_OWNERS: usize = 16;
@@ -85,12 +93,16 @@ impl Owner {
     }
 
     /// Takes its rules of feedback.
-    pub(super) fn set_feedback_rules(&mut self, rules: Arc<FeedbackRules>) {
+    pub(super) fn set_feedback_rules(
+        &mut self,
+        rules: Arc<FeedbackRules>,
+        (bounds, all): (FeedbackBounds, &ValueBytes),
+    ) {
         if rules.is_empty() {
             self.feedback = None;
-        } else if !self.feedback.as_ref().is_some_and(|own| own.is_of(&rules, &self.desired)) {
+        } else if !self.feedback.as_ref().is_some_and(|own| own.is_of(&rules, &self.desired, bounds)) {
             let before = self.feedback.take().map(|own| *own);
-            self.feedback = Some(Box::new(OwnFeedback::new(rules, &self.desired, before)));
+            self.feedback = Some(Box::new(OwnFeedback::new(rules, &self.desired, before, (bounds, all))));
         }
     }
 

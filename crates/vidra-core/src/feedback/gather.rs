@@ -9,15 +9,18 @@ use crate::{
     object::ObjectKey,
 };
 
-/// Bytes of all values of a VidraTarget with the names of their objects, as JSON.
-pub const ROOM: usize = 2048;
+/// Most bytes of all values of a VidraTarget with the names of their objects, as JSON, whatever the settings say.
+pub const ROOM_MAX: usize = 16 * 1024;
 /// Why a value is left out that is small enough.
-pub(super) const NO_ROOM: &str = "has no room in the 2 KiB of a VidraTarget; ask for less";
+pub const NO_ROOM: &str = "has no room among the values of a VidraTarget; ask for less, or raise the setting feedback.targetMaxBytes";
 
 /// Puts together what rules give for objects, in the order of the rules. `beyond`: how many more objects the rules are
-/// about.
-pub fn gather<'o>(objects: impl Iterator<Item = (&'o ObjectKey, &'o Extract)>, beyond: usize) -> Feedback {
-    let (mut feedback, mut room, mut left_out) = (Feedback::default(), ROOM, beyond);
+/// about; `room`: bytes of all values with the names of their objects, as JSON.
+pub fn gather<'o>(
+    objects: impl Iterator<Item = (&'o ObjectKey, &'o Extract)>,
+    (beyond, mut room): (usize, usize),
+) -> Feedback {
+    let (mut feedback, mut left_out) = (Feedback::default(), beyond);
     for (key, extract) in objects {
         left_out += extract.left_out;
         let mut why = extract.why.clone();

@@ -32,7 +32,7 @@ use crate::{
     status::Reason,
 };
 use builtin::Builtin;
-pub use gather::{ROOM, gather};
+pub use gather::{NO_ROOM, ROOM_MAX, gather};
 use value::Untold;
 
 /// Most objects that a rule without a name is about.
@@ -95,12 +95,14 @@ pub struct Extract {
 pub struct Reading<'l> {
     live: &'l Value,
     view: View<'l>,
+    /// Bytes that values of the object may take.
+    room: usize,
 }
 
 impl<'l> Reading<'l> {
-    /// Nothing was asked of it yet.
-    pub fn new(live: &'l Value) -> Self {
-        Self { live, view: View::for_showing(live) }
+    /// Nothing was asked of it yet. `room`: bytes that what each VidraResource asks of it may take.
+    pub fn new(live: &'l Value, room: usize) -> Self {
+        Self { live, view: View::for_showing(live), room }
     }
 
     /// The steps that all that was asked of it has taken.
@@ -121,12 +123,12 @@ impl Extract {
         self.size
     }
 
-    /// This without its values: there is no room to keep them.
+    /// This without its values: they are not kept, and why.
     #[must_use]
-    pub fn cut(mut self) -> Self {
+    pub fn cut(mut self, why: &str) -> Self {
         self.size = 0;
         for value in std::mem::take(&mut self.values) {
-            self.leave_out(&value.name, gather::NO_ROOM);
+            self.leave_out(&value.name, why);
         }
         self
     }
@@ -209,13 +211,13 @@ impl Rules {
 
     /// What they give for a live object. Of two values of one name the first counts; where a field is missing there is
     /// none.
-    pub fn extract(&self, key: &ObjectKey, Reading { live, view }: &Reading<'_>) -> Extract {
+    pub fn extract(&self, key: &ObjectKey, Reading { live, view, room }: &Reading<'_>) -> Extract {
         let (mut extract, mut tries) = (Extract::default(), 0);
         for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
             match &rule.values {
                 Values::Builtin(kind) => {
                     let all = kind.values(live).into_iter();
-                    all.for_each(|(name, json)| keep(&mut extract, name, Ok(json)));
+                    all.for_each(|(name, json)| keep((&mut extract, *room), name, Ok(json)));
                 }
                 Values::Own(all) => all.iter().for_each(|(name, expression)| {
                     if extract.has(name) {
@@ -227,7 +229,7 @@ impl Rules {
                         true => value::evaluate(expression, view),
                         false => Err(TOO_MANY.into()),
                     };
-                    keep(&mut extract, name, given);
+                    keep((&mut extract, *room), name, given);
                 }),
             }
         }
@@ -236,7 +238,7 @@ impl Rules {
 }
 
 /// Takes what an expression gave, if it is of a form that is told and there is room.
-fn keep(extract: &mut Extract, name: &str, given: Result<Option<Value>, Untold>) {
+fn keep((extract, room): (&mut Extract, usize), name: &str, given: Result<Option<Value>, Untold>) {
     if extract.has(name) {
         return;
     }
@@ -250,7 +252,7 @@ fn keep(extract: &mut Extract, name: &str, given: Result<Option<Value>, Untold>)
         }
         Ok(Some(_)) if extract.values.len() >= OBJECT_VALUES_MAX => extract.leave_out(name, TOO_MANY),
         Ok(Some(value)) => match extract.size + value::size(&value) {
-            size if size <= ROOM => {
+            size if size <= room => {
                 extract.size = size;
                 extract.values.push(value);
             }

@@ -35,7 +35,7 @@ fn key(group: &str, kind: &str, name: &str) -> ObjectKey {
 
 /// The values of one object, as JSON without their names; what is left out.
 fn values(rules: &Rules, key: &ObjectKey, live: &Value) -> (Value, usize, Option<String>) {
-    let Extract { values, left_out, why, .. } = rules.extract(key, &Reading::new(live));
+    let Extract { values, left_out, why, .. } = rules.extract(key, &Reading::new(live, 2048));
     let told = values.iter().map(|value| {
         let mut json = json!(value);
         let name = json.as_object_mut().unwrap().remove("name").unwrap();
@@ -321,17 +321,17 @@ fn a_target_has_two_kibibytes_and_what_is_beyond_is_left_out_counted_and_told() 
     let keys: Vec<_> = (0..5).map(|nth| key("example.com", "Gadget", &format!("g{nth}"))).collect();
     let extracts: Vec<_> = keys
         .iter()
-        .map(|key| rules.extract(key, &Reading::new(&json!({"status": {"v": "x".repeat(500)}}))))
+        .map(|key| rules.extract(key, &Reading::new(&json!({"status": {"v": "x".repeat(500)}}), 2048)))
         .collect();
-    let told = gather(keys.iter().zip(&extracts), 0);
+    let told = gather(keys.iter().zip(&extracts), (0, 2048));
     assert_eq!((told.objects.len(), told.left_out), (4, 3), "a small one goes in yet");
     let message = told.message.clone().unwrap();
-    assert!(message.starts_with("Gadget g3: v has no room in the 2 KiB of a VidraTarget"), "{message}");
-    assert!(json!(told.objects).to_string().len() <= ROOM + 200);
-    let few = gather(keys.iter().zip(&extracts).take(1), 3);
+    assert!(message.starts_with("Gadget g3: v has no room among the values of a VidraTarget"), "{message}");
+    assert!(json!(told.objects).to_string().len() <= 2048 + 200);
+    let few = gather(keys.iter().zip(&extracts).take(1), (3, 2048));
     assert_eq!((few.left_out, few.message.is_some_and(|told| told.contains("name some"))), (3, true));
-    assert!(gather(keys.iter().zip(&[Extract::default()]), 0).is_empty());
-    assert_eq!(gather([].into_iter(), 0), Feedback::default());
+    assert!(gather(keys.iter().zip(&[Extract::default()]), (0, 2048)).is_empty());
+    assert_eq!(gather([].into_iter(), (0, 2048)), Feedback::default());
 }
 
 #[test]
