@@ -392,6 +392,8 @@ pub enum Mutant {
     WaitingForgetsFailed,
     /// Where a rule becomes one that cannot be used, what was well before opens the next wave.
     UnusableOpens,
+    /// A member is out of reach since this process began.
+    SilenceBeginsAnew,
     /// A look fails where the object cannot be changed back.
     FixedFails,
     /// What only a read shows, or another VidraResource leaves, without the hub's label counts as it does with it.
@@ -496,7 +498,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 219] = [
+    pub const GUARDS: [Mutant; 220] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -673,6 +675,7 @@ impl Mutant {
         Mutant::SecretsSeen,
         Mutant::FeedbackUnbounded,
         Mutant::ValuesFillTheHub,
+        Mutant::SilenceBeginsAnew,
         Mutant::WaitingForgetsFailed,
         Mutant::UnusableOpens,
         Mutant::FixedFails,

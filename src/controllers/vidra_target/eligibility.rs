@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use vidra_api::labels::FORGET;
-use vidra_core::status::{Delivery, Reason};
+use vidra_core::{
+    mutants::{self, Mutant},
+    status::{Delivery, Reason},
+};
 
 use super::context::{Context, is_at_rest};
 use crate::{
@@ -89,6 +92,11 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
         // Who answers is asked first.
         State::Open(_) => Ok(session.is_sure_for(ctx.key).then_some(session)),
         State::Down { since, error } => {
+            // This process may have begun in the middle of it.
+            let told =
+                ctx.hub.catalog.member(cluster).and_then(|member| member.status.clone()?.last_contact_time);
+            let told = told.filter(|_| !mutants::is(Mutant::SilenceBeginsAnew));
+            let since = told.map_or(since, |told| since.min(told.0));
             let message = format!("out of reach since {since:.0}: {}", error.message);
             Err(Delivery::Unreachable { reason: Reason::MemberUnreachable, message })
         }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use testkit::world::{At, Mark, SOON, World, wait_for};
 use tokio::time::{Instant, advance, sleep, sleep_until};
-use vidra_api::{TargetState, find};
+use vidra_api::{TargetState, VidraTarget, find};
 
 use super::{memory, scenario};
 use crate::{config_map, says};
@@ -63,6 +63,27 @@ fn a_member_that_falls_silent_is_told_within_21_seconds_in_the_worst_case() {
         world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
         world.member_says("berlin", "Reachable", "False").await;
         assert!(silent.elapsed() <= Duration::from_secs(21), "{:?}", silent.elapsed());
+        drop(frozen);
+        world.ready("shop").await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_restart_does_not_begin_the_silence_of_a_member_again() {
+    scenario(async |mut world| {
+        at_rest(&world).await;
+        let frozen = world.freeze("berlin");
+        world.target_is("shop", "berlin", TargetState::Unknown, "MemberUnreachable").await;
+        world.member_says("berlin", "Reachable", "False").await;
+        sleep(Duration::from_secs(60)).await;
+        let before = world.target("shop", "berlin").await.unwrap();
+        world.restart_hub().await;
+        sleep(Duration::from_secs(120)).await;
+        let now = world.target("shop", "berlin").await.unwrap();
+        let message = |target: &VidraTarget| target.status.as_ref().and_then(|status| status.message.clone());
+        assert_eq!(message(&now), message(&before));
+        assert_eq!(now.metadata.resource_version, before.metadata.resource_version);
         drop(frozen);
         world.ready("shop").await;
         world.end().await;

@@ -96,6 +96,8 @@ impl Feedback<'_> {
         self.values_are_there(false).await?;
         sleep(2 * BETWEEN_VALUES).await;
         let unasked = unasked.with(self.minute(true, 3 * EDITS..4 * EDITS).await?);
+        // What the last repairs have told is written.
+        sleep(BETWEEN_VALUES).await;
         self.tell(report, (&unasked, &busy, &rest));
         Ok(())
     }

@@ -59,8 +59,9 @@ pub(super) fn late(
     let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
     // No instant: it differs by cluster, and those that say the same are told together.
     let timeout = told(facts.timeout);
+    let first = if facts.unready.has_unjudged() { "correct its health rule; " } else { "" };
     let message = format!(
-        "{message}; waited for longer than reconcile.timeout ({timeout}); to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
+        "{message}; waited for longer than reconcile.timeout ({timeout}); {first}to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
     );
     Some((TargetState::Failed, Reason::HealthCheckTimeout, message))
 }
@@ -115,6 +116,12 @@ mod tests {
                 && message.contains("annotate it in the manifest with vidra.dev/wait-for: Nothing"),
             "{message}"
         );
+        let unjudged = |second| facts(Delivery::Applied, Some(HealthStatus::Unknown), second);
+        let advice = |status: &VidraTargetStatus| status.message.clone().unwrap_or_default();
+        let told =
+            target_status(&target_status(&VidraTargetStatus::default(), &unjudged(1000)), &unjudged(1300));
+        assert!(advice(&told).contains("; correct its health rule; to go on without"), "{told:?}");
+        assert!(!advice(&over).contains("correct"), "{over:?}");
         // Clusters that wait for the same are told together, whenever each began.
         let later = target_status(&VidraTargetStatus::default(), &late(2000));
         assert_eq!(target_status(&later, &late(2345)).message, Some(message));

@@ -5,7 +5,7 @@ use super::drifted::{FirstDrift, drifted};
 use super::reason::{Reason, StatusReason};
 use super::removing::{Going, removing};
 use super::target::is_revoked;
-use super::unreachable::excused;
+use super::unreachable::{excused, refusal};
 use vidra_api::{
     ClusterSummary, DriftState, MaxUnreachable, Summary, TargetState, Time, VidraResource,
     VidraResourceStatus, clip,
@@ -212,13 +212,11 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, Reason, Str
     if summary.failed > 0 {
         return (false, Reason::TargetsFailed, of(summary.failed, "failed", TargetState::Failed));
     }
-    let excused = unreachable(facts, summary);
+    let excused = excused(facts.max_unreachable, unreachable(facts), summary);
     if summary.unknown > 0 && excused.is_none() {
-        return (
-            false,
-            Reason::MembersUnreachable,
-            of(summary.unknown, "cannot be reached", TargetState::Unknown),
-        );
+        let told = of(summary.unknown, "cannot be reached", TargetState::Unknown);
+        let why = refusal(facts.max_unreachable, unreachable(facts), summary).unwrap_or_default();
+        return (false, Reason::MembersUnreachable, told + &why);
     }
     if summary.waiting > 0 {
         return (false, Reason::TargetsWaiting, of(summary.waiting, "wait", TargetState::Waiting));
@@ -251,11 +249,11 @@ fn readiness(facts: &ResourceFacts<'_>, summary: &Summary) -> (bool, Reason, Str
     (true, Reason::Ready, told.join("; "))
 }
 
-/// What to say of targets that cannot be reached, where these keep nothing from being Ready.
-fn unreachable(facts: &ResourceFacts<'_>, summary: &Summary) -> Option<String> {
+/// The clusters that cannot be reached, and whether each was Ready with what is declared when it was seen last.
+fn unreachable<'a>(facts: &'a ResourceFacts<'_>) -> impl Iterator<Item = (&'a str, bool)> + Clone {
     let unknown = facts.targets.iter().filter(|one| !one.leaving && one.state == Some(TargetState::Unknown));
     let had = |one: &TargetView| facts.revision.is_some() && one.ready_revision.as_deref() == facts.revision;
-    excused(facts.max_unreachable, unknown.map(|one| (one.cluster.as_str(), had(one))), summary)
+    unknown.map(move |one| (one.cluster.as_str(), had(one)))
 }
 
 /// Those that are left as they are until their members allow the namespace again.
@@ -584,6 +582,12 @@ mod tests {
             let (is_ready, reason, message) = says(&targets, most);
             assert_eq!(is_ready, ready, "case {number}: {reason}, {message}");
         }
+        let why = |targets: &[TargetView], most| says(targets, most).2;
+        let told = why(&[well("a"), lost("b", new), lost("c", new)], count(1));
+        assert!(told.ends_with("; spec.readiness.maxUnreachable allows 1"), "{told}");
+        let told = why(&[well("a"), lost("b", new), lost("c", old)], count(2));
+        assert!(told.ends_with("with this revision when last seen, which c was not"), "{told}");
+        assert!(!why(&[well("a"), lost("b", new)], None).contains("maxUnreachable"));
         let told = says(&[well("a"), lost("c", new), lost("b", new)], count(3));
         let message = "2 of 3 targets cannot be reached, and spec.readiness.maxUnreachable allows 3: b";
         assert_eq!(told, (true, "Ready".to_owned(), message.to_owned()));

@@ -4,6 +4,22 @@ use vidra_api::{MaxUnreachable, Summary};
 
 use crate::mutants::{self, Mutant};
 
+/// Why targets that cannot be reached do count though some may be unreachable; `None`: none may. As [`excused`] takes them.
+pub(super) fn refusal<'c>(
+    most: Option<&MaxUnreachable>,
+    unknown: impl Iterator<Item = (&'c str, bool)>,
+    summary: &Summary,
+) -> Option<String> {
+    let most = most?.of(summary.targets);
+    if summary.unknown > most {
+        return Some(format!("; spec.readiness.maxUnreachable allows {most}"));
+    }
+    let first = unknown.filter(|(_, had)| !had).map(|(cluster, _)| cluster).min()?;
+    Some(format!(
+        "; spec.readiness.maxUnreachable is for members that were Ready with this revision when last seen, which {first} was not"
+    ))
+}
+
 /// What to say of targets that cannot be reached and do not count; `None`: there are none, or they count. `unknown`: their
 /// clusters, and whether what is declared was Ready there before: what was never seen to work is no matter of an outage.
 pub(super) fn excused<'c>(

@@ -111,6 +111,11 @@ impl Unready {
         self.all == self.unawaited
     }
 
+    /// One that is waited for cannot be judged: its health rule is what to correct.
+    pub(super) fn has_unjudged(&self) -> bool {
+        self.worst.iter().any(|one| one.awaited && one.health == ObjectHealth::Unknown)
+    }
+
     /// Some may get healthy yet, as far as one can see.
     pub fn is_waited_for(&self) -> bool {
         self.all > self.left + self.unawaited
