@@ -77,7 +77,7 @@ impl Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedbackBounds {
     /// Those in the status of a VidraTarget, with the names of their objects; at most
-    /// [`ROOM_MAX`](vidra_core::feedback::ROOM_MAX).
+    /// [`ROOM_MAX`].
     pub target: usize,
     /// Those that the process keeps, of all VidraTargets together.
     pub hub: usize,
