@@ -236,6 +236,8 @@ impl Records {
         let Some(own) = owners.get_mut(owner).and_then(|known| known.feedback.as_mut()) else {
             return Some(Feedback::default());
         };
+        // That for which it was read: the setting may have changed since.
+        let room = own.room();
         let (all, beyond) = own.take();
         let redacted = Extract::redaction();
         let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
@@ -249,7 +251,6 @@ impl Records {
             }
             read.push((key, if is_hidden(key) { &redacted } else { extract? }));
         }
-        let room = self.views.evidence.secrecy.tuning.now().feedback.target;
         Some(gather(read.into_iter(), (beyond, room)))
     }
 

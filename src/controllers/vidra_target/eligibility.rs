@@ -93,8 +93,8 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
         State::Open(_) => Ok(session.is_sure_for(ctx.key).then_some(session)),
         State::Down { since, error } => {
             // This process may have begun in the middle of it.
-            let told =
-                ctx.hub.catalog.member(cluster).and_then(|member| member.status.clone()?.last_contact_time);
+            let member = ctx.hub.catalog.member(cluster);
+            let told = member.and_then(|member| member.status.as_ref()?.last_contact_time.clone());
             let told = told.filter(|_| !mutants::is(Mutant::SilenceBeginsAnew));
             let since = told.map_or(since, |told| since.min(told.0));
             let message = format!("out of reach since {since:.0}: {}", error.message);

@@ -145,12 +145,8 @@ impl OwnFeedback {
         if known.as_ref() == Some(&now) {
             return false;
         }
-        let grows = size_now < now.size();
         self.extracts.insert(key.clone(), Some(now));
-        match grows {
-            true => self.cut(),
-            false => self.count(),
-        }
+        self.cut();
         !std::mem::replace(&mut self.is_news, true)
     }
 

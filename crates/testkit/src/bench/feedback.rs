@@ -52,7 +52,6 @@ pub struct Feedback<'a> {
 }
 
 /// What a minute came to; or two of them.
-#[derive(Default)]
 struct Minute {
     /// Milliseconds of each.
     repairs: Vec<f64>,
@@ -67,13 +66,10 @@ struct Minute {
 impl Minute {
     fn with(mut self, other: Self) -> Self {
         self.repairs.extend(other.repairs);
-        let sum = |one: f64, other: f64| one + other;
-        Self {
-            writes: sum(self.writes, other.writes),
-            targets: sum(self.targets, other.targets),
-            others: sum(self.others, other.others),
-            ..self
-        }
+        self.writes += other.writes;
+        self.targets += other.targets;
+        self.others += other.others;
+        self
     }
 }
 
