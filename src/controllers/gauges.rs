@@ -31,6 +31,7 @@ pub fn read(hub: &Hub) -> Observed {
         events_dropped,
         events_failed,
         health_rules: hub.health.counts(),
+        feedback_bytes: hub.value_bytes.all(),
         health_turned: hub.health.turned(),
         unproven,
         depth,

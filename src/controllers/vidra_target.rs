@@ -242,10 +242,11 @@ async fn keep(
     deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
 }
 
-/// It was told to have failed as it is declared now, though not all of that is delivered: a wave waits.
+/// Its status tells of what is there as it is declared now, though not all of that is delivered: a wave waits. One that
+/// nobody could look at keeps what it told of an earlier declaration.
 fn has_failed_since(target: &VidraTarget, status: &VidraTargetStatus) -> bool {
-    let failed = Reason::ObjectFailed.to_string();
-    status.observed_generation == target.metadata.generation && status.reason == Some(failed)
+    let is_seen = !matches!(status.state, None | Some(TargetState::Unknown | TargetState::Suspended));
+    status.observed_generation == target.metadata.generation && is_seen
 }
 
 /// Applies to the member what differs from the declaration, as far as the member can be seen.

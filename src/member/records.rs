@@ -22,6 +22,7 @@ mod record;
 mod strays;
 mod tombstones;
 mod trace;
+mod value_bytes;
 mod view;
 mod view_builder;
 
@@ -58,7 +59,6 @@ use contents::{Asker, Contents, is_within};
 pub use ends::ListGuard;
 pub use evidence::Secrecy;
 pub use facts::MemberFacts;
-pub use feedback::ValueBytes;
 pub use generations::{Generations, LaterGenerations};
 use own_health::Standing;
 pub use own_health::WITHHELD;
@@ -66,6 +66,7 @@ use own_values::asked_before;
 use own_verdicts::Room;
 use owners::Owner;
 pub use record::Seen;
+pub use value_bytes::ValueBytes;
 use view_builder::ViewBuilder;
 
 use super::live::Live;
@@ -243,7 +244,7 @@ impl Records {
         let mut read: Vec<(&ObjectKey, &Extract)> = Vec::new();
         for (key, extract) in all {
             if !objects.get(key).is_some_and(|record| record.is_proved(owner)) {
-                if !seen && (extract.is_none() || !mutants::is(Mutant::UnseenGivesNothing)) {
+                if !seen && !mutants::is(Mutant::UnseenGivesNothing) {
                     return None;
                 }
                 // One that is gone gives nothing.
@@ -297,6 +298,7 @@ impl Records {
         inner.in_flight.forget_deferred(|_| true);
         inner.ends.clear();
         inner.unread.clear();
+        inner.owners.forget_values(|_| true);
         self.facts.forget();
     }
 
@@ -306,6 +308,7 @@ impl Records {
         let goes = |key: &ObjectKey| is_within(key, gvk, "") && !is_followed(&key.namespace);
         let mut inner = self.inner.lock();
         inner.objects.retain(|key, _| !goes(key));
+        inner.owners.forget_values(goes);
         if !inner.objects.keys().any(|key| is_within(key, gvk, "")) {
             inner.unread.remove(gvk);
         }

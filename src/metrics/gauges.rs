@@ -22,6 +22,8 @@ pub struct Observed {
     pub events_dropped: u64,
     /// Events that were not written, for the server did not take them.
     pub events_failed: u64,
+    /// Bytes that the values which come back from members take.
+    pub feedback_bytes: usize,
     /// The fleet's health rules: those in use, and what of them cannot be used.
     pub health_rules: (usize, usize),
     /// Objects that were judged otherwise though they had not changed.
@@ -111,6 +113,8 @@ impl Collector for Reader {
         };
         let label = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         gauge("workqueue_depth", "Keys ready", vec![(vec![], hub.depth as i64)])?;
+        let bytes = vec![(vec![], hub.feedback_bytes as i64)];
+        gauge("vidra_feedback_bytes", "Memory that values which come back from members take", bytes)?;
         let (used, unusable) = hub.health_rules;
         let rules = [("InUse", used), ("Unusable", unusable)];
         let rules = rules.map(|(state, count)| (label("state", state), count as i64)).into();

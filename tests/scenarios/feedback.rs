@@ -236,9 +236,11 @@ fn a_setting_says_how_much_comes_back_to_a_target() {
         settings::set(&world, json!({"feedback.targetMaxBytes": "4Ki"})).await;
         let status = comes_back(&world, &first(3).collect::<Vec<_>>()).await;
         assert_eq!(message(&status), "");
+        assert!(world.metric("vidra_feedback_bytes") > 2400.0);
         settings::set(&world, json!({"feedback.targetMaxBytes": "1Ki"})).await;
         let status = comes_back(&world, &first(1).collect::<Vec<_>>()).await;
         assert_eq!(status.feedback.map(|told| told.left_out), Some(2));
+        assert!(world.metric("vidra_feedback_bytes") <= 2048.0, "twice the setting, at most");
         settings::set(&world, json!({})).await;
         comes_back(&world, &first(2).collect::<Vec<_>>()).await;
         world.end().await;

@@ -388,6 +388,10 @@ pub enum Mutant {
     FeedbackUnbounded,
     /// Values of some take all the memory that values may take, and more.
     ValuesFillTheHub,
+    /// A Namespace or CRD that a health rule does not call current stops the repair of all that is behind it.
+    FoundationStopsRepair,
+    /// Values of one namespace may take all the room that the hub has for values.
+    ValuesOfOneNamespace,
     /// What has failed before a wave that waits may recover once more after a restart.
     WaitingForgetsFailed,
     /// Where a rule becomes one that cannot be used, what was well before opens the next wave.
@@ -498,7 +502,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 220] = [
+    pub const GUARDS: [Mutant; 222] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -675,6 +679,8 @@ impl Mutant {
         Mutant::SecretsSeen,
         Mutant::FeedbackUnbounded,
         Mutant::ValuesFillTheHub,
+        Mutant::ValuesOfOneNamespace,
+        Mutant::FoundationStopsRepair,
         Mutant::SilenceBeginsAnew,
         Mutant::WaitingForgetsFailed,
         Mutant::UnusableOpens,

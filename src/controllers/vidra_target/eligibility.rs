@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use vidra_api::labels::FORGET;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use vidra_api::{MemberClusterStatus, condition::CREDENTIALS_VALID, find, labels::FORGET};
 use vidra_core::{
     mutants::{self, Mutant},
     status::{Delivery, Reason},
@@ -94,7 +95,7 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
         State::Down { since, error } => {
             // This process may have begun in the middle of it.
             let member = ctx.hub.catalog.member(cluster);
-            let told = member.and_then(|member| member.status.as_ref()?.last_contact_time.clone());
+            let told = member.and_then(|member| out_of_reach_since(member.status.as_ref()?));
             let told = told.filter(|_| !mutants::is(Mutant::SilenceBeginsAnew));
             let since = told.map_or(since, |told| since.min(told.0));
             let message = format!("out of reach since {since:.0}: {}", error.message);
@@ -105,6 +106,15 @@ pub(super) fn open_session(ctx: &Context<'_>) -> Result<Option<Arc<Session>>, De
         }
         State::Connecting | State::Asking(_) => Ok(None),
     }
+}
+
+/// Since when the status of a member says that nothing is read of it: it is silent, or refuses the credentials.
+fn out_of_reach_since(status: &MemberClusterStatus) -> Option<Time> {
+    let refused = || {
+        let valid = find(&status.conditions, CREDENTIALS_VALID)?;
+        (valid.status == "False").then(|| valid.last_transition_time.clone())
+    };
+    status.last_contact_time.clone().or_else(refused)
 }
 
 /// The session of a member, or that it has none; `None`: its credentials were not looked at yet. That is asked first: where
@@ -122,7 +132,27 @@ fn session_once_judged<S>(
 mod tests {
     use std::cell::Cell;
 
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_member_that_is_silent_or_refuses_the_credentials_is_out_of_reach_since_its_status_says_so() {
+        let (told, since) = ("2026-01-02T03:04:05Z", |status| {
+            let status: MemberClusterStatus = serde_json::from_value(status).unwrap();
+            out_of_reach_since(&status).map(|time| time.0.to_string())
+        });
+        let valid = |valid: &str| {
+            let condition = json!({"type": "CredentialsValid", "status": valid, "reason": "R", "message": "",
+                "lastTransitionTime": told});
+            json!({"conditions": [condition]})
+        };
+        assert_eq!(since(json!({"lastContactTime": told})).as_deref(), Some(told));
+        assert_eq!(since(valid("False")).as_deref(), Some(told));
+        for none in [json!({}), valid("True"), valid("Unknown")] {
+            assert_eq!(since(none), None);
+        }
+    }
 
     #[test]
     fn credentials_that_are_looked_at_meanwhile_are_not_missing() {

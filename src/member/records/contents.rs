@@ -79,6 +79,7 @@ impl Contents {
         let Some(record) = self.objects.remove(key) else { return BTreeSet::new() };
         self.strays.forget(key);
         let mut owners = record.owners();
+        self.owners.forget_values_of(key, &owners);
         if record.keeps_out() || self.is_left(key, &record, None) {
             // Who was refused it, or waited for its end, has left no mark on it.
             owners.extend(self.declaring(key));

@@ -1,13 +1,7 @@
 //! What comes back of the objects that an owner has rules of feedback for. Kept with the owner: whoever has none pays
 //! nothing.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use vidra_core::{
     feedback::{Extract, Matches, NO_ROOM, Rules},
@@ -15,45 +9,11 @@ use vidra_core::{
     object::ObjectKey,
 };
 
+use super::value_bytes::Share;
 use crate::{config::dynamic_settings::FeedbackBounds, desired::Desired};
 
 /// Why a value is not kept for which its own target has room.
-const NO_ROOM_IN_HUB: &str =
-    "is not kept: the values of all VidraTargets take as much as the setting feedback.hubMaxBytes allows";
-
-/// Bytes that the values of all members take, in the process.
-#[derive(Clone, Debug, Default)]
-pub struct ValueBytes(Arc<AtomicUsize>);
-
-/// What an owner's values take of them.
-struct Share {
-    all: ValueBytes,
-    bytes: usize,
-}
-
-impl Share {
-    fn of(all: &ValueBytes) -> Self {
-        Self { all: all.clone(), bytes: 0 }
-    }
-
-    fn set(&mut self, bytes: usize) {
-        self.all.0.fetch_add(bytes, Ordering::Relaxed);
-        self.all.0.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.bytes = bytes;
-    }
-
-    /// There is room for so many bytes in place of those `before`.
-    fn has_room(&self, bytes: usize, before: usize, most: usize) -> bool {
-        let taken = self.all.0.load(Ordering::Relaxed);
-        taken.saturating_sub(before) + bytes <= most || mutants::is(Mutant::ValuesFillTheHub)
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.set(0);
-    }
-}
+const NO_ROOM_IN_HUB: &str = "is not kept: the values of this namespace's VidraTargets, or of all, take as much as the setting feedback.hubMaxBytes allows";
 
 /// An owner's feedback rules, what they match, and the values that came back.
 pub(super) struct OwnFeedback {
@@ -75,15 +35,27 @@ pub(super) struct OwnFeedback {
 }
 
 impl OwnFeedback {
-    /// With what is known of the same rules. `bounds` hold for what it keeps; `all`: what all keep.
+    /// With what is known of the same rules. `bounds` hold for what it keeps.
     pub(super) fn new(
         rules: Arc<Rules>,
         desired: &Arc<Desired>,
         before: Option<Self>,
-        (bounds, all): (FeedbackBounds, &ValueBytes),
+        bounds: FeedbackBounds,
+        share: Share,
     ) -> Self {
         let matched = rules.matches(desired.objects.keys());
+        Self::with(rules, (desired.clone(), matched), before, bounds, share)
+    }
+
+    fn with(
+        rules: Arc<Rules>,
+        (desired, matched): (Arc<Desired>, Matches),
+        before: Option<Self>,
+        bounds: FeedbackBounds,
+        share: Share,
+    ) -> Self {
         let before = before.filter(|before| before.rules.digest() == rules.digest());
+        let is_smaller = before.as_ref().is_some_and(|before| bounds.hub < before.bounds.hub);
         // Read with other room something else is left out.
         let before = before.filter(|before| before.bounds.target == bounds.target);
         let before = before.map(|before| (before.extracts, before.cut, before.costly));
@@ -92,8 +64,10 @@ impl OwnFeedback {
             matched.objects.iter().map(|key| (key.clone(), known.remove(key).flatten())).collect();
         cut.retain(|key, _| extracts.contains_key(key));
         costly.retain(|key, _| extracts.contains_key(key));
-        let (share, desired) = (Share::of(all), desired.clone());
         let mut own = Self { rules, desired, matched, extracts, cut, costly, is_news: false, bounds, share };
+        if is_smaller {
+            own.leave_out(NO_ROOM_IN_HUB, |share, size| share.has_room(size, 0, bounds.hub));
+        }
         own.cut();
         own
     }
@@ -163,16 +137,22 @@ impl OwnFeedback {
 
     /// Those behind what is kept lose their values: they have no room in the status either.
     fn cut(&mut self) {
-        let (mut size, kept) = (0, self.kept());
+        let kept = self.kept();
+        self.leave_out(NO_ROOM, |_, size| size <= kept);
+        self.count();
+    }
+
+    /// Objects lose their values where there is no room for these and all before them.
+    fn leave_out(&mut self, why: &str, has_room: impl Fn(&Share, usize) -> bool) {
+        let mut size = 0;
         for key in &self.matched.objects {
             let Some(Some(extract)) = self.extracts.get_mut(key) else { continue };
-            if size + extract.size() > kept {
+            if extract.size() > 0 && !has_room(&self.share, size + extract.size()) {
                 self.cut.insert(key.clone(), extract.size());
-                *extract = std::mem::take(extract).cut(NO_ROOM);
+                *extract = std::mem::take(extract).cut(why);
             }
             size += extract.size();
         }
-        self.count();
     }
 
     /// Tells all what its values take.
@@ -183,12 +163,17 @@ impl OwnFeedback {
 
     /// The object is not, or no more, the owner's.
     pub(super) fn forget(&mut self, key: &ObjectKey) {
-        if let Some(known) = self.extracts.get_mut(key) {
-            *known = None;
-            self.cut.remove(key);
-            self.costly.remove(key);
-            self.count();
+        if self.extracts.contains_key(key) {
+            self.forget_all(|one| one == key);
         }
+    }
+
+    /// These objects are not.
+    pub(super) fn forget_all(&mut self, gone: impl Fn(&ObjectKey) -> bool) {
+        self.extracts.iter_mut().filter(|(key, _)| gone(key)).for_each(|(_, extract)| *extract = None);
+        self.cut.retain(|key, _| !gone(key));
+        self.costly.retain(|key, _| !gone(key));
+        self.count();
     }
 
     /// It has not been read, though a rule is about it; or its values were not kept, and there is room by now; or one cost
@@ -227,15 +212,18 @@ mod tests {
         object::Gvk,
     };
 
-    use super::*;
+    use super::{super::value_bytes::ValueBytes, *};
 
     fn key(nth: usize) -> ObjectKey {
         ObjectKey::new(&Gvk::new("example.com", "v1", "Gadget"), "shop", &format!("g{nth}"))
     }
 
     fn given(own: &OwnFeedback, nth: usize, size: usize) -> Extract {
-        own.rules
-            .extract(&key(nth), &Reading::new(&json!({"status": {"text": "x".repeat(size)}}), own.room()))
+        own.rules.extract(
+            &key(nth),
+            &Reading::new(&json!({"status": {"text": "x".repeat(size)}})),
+            own.room(),
+        )
     }
 
     fn gives(own: &mut OwnFeedback, nth: usize, size: usize) -> bool {
@@ -244,7 +232,7 @@ mod tests {
     }
 
     /// Rules that are about ten objects, of which nothing was seen.
-    fn unread(bounds: FeedbackBounds, all: &ValueBytes) -> OwnFeedback {
+    fn unread(bounds: FeedbackBounds, all: &ValueBytes, namespace: &str) -> OwnFeedback {
         let rule = FeedbackRule {
             api_version: "example.com/v1".into(),
             kind: "Gadget".into(),
@@ -252,45 +240,61 @@ mod tests {
             ..FeedbackRule::default()
         };
         let (rules, _) = Rules::read(&[rule]);
-        let mut own = OwnFeedback::new(Arc::new(rules), &Arc::default(), None, (bounds, all));
+        let share = Share::of(all, &namespace.into());
+        let mut own = OwnFeedback::new(Arc::new(rules), &Arc::default(), None, bounds, share);
         own.matched = own.rules.matches((0..10).map(key).collect::<Vec<_>>().iter());
         own.extracts = own.matched.objects.iter().map(|key| (key.clone(), None)).collect();
         own
     }
 
-    fn taken(all: &ValueBytes) -> usize {
-        all.0.load(Ordering::Relaxed)
-    }
-
     #[test]
     fn the_values_of_all_members_take_no_more_than_the_setting_allows() {
-        let (all, bounds) = (ValueBytes::default(), FeedbackBounds { target: 2048, hub: 2500 });
-        let [mut first, mut second] = [unread(bounds, &all), unread(bounds, &all)];
+        let (all, bounds) = (ValueBytes::default(), FeedbackBounds { target: 2048, hub: 4000 });
+        let [mut first, mut second] = [unread(bounds, &all, "a"), unread(bounds, &all, "b")];
         assert!(gives(&mut first, 0, 900) && gives(&mut second, 0, 900));
-        let two = taken(&all);
+        let two = all.all();
         assert!((1800..2000).contains(&two), "{two}");
         second.take().0.for_each(drop);
         assert!(gives(&mut second, 1, 900), "that something is left out is news");
-        assert_eq!(taken(&all), two);
+        assert_eq!(all.all(), two);
         let left_out = second.take().0.filter_map(|(key, extract)| Some((key, extract?)));
         let message = gather(left_out, (0, 2048)).message.unwrap_or_default();
         assert!(message.contains("is not kept") && message.contains("feedback.hubMaxBytes"), "{message}");
         assert!(!second.is_unread(&key(1), || 0));
         // In its place one may give as much as before.
         gives(&mut first, 0, 901);
-        assert_eq!(taken(&all), two + 1);
+        assert_eq!(all.all(), two + 1);
         // What is gone, in whatever way, leaves room.
         first.forget(&key(0));
-        assert!(taken(&all) < 1000 && second.is_unread(&key(1), || 0));
+        assert!(all.all() < 1000 && second.is_unread(&key(1), || 0));
         gives(&mut second, 1, 900);
-        assert!(taken(&all) > 1800, "{}", taken(&all));
+        assert!(all.all() > 1800, "{}", all.all());
         drop((first, second));
-        assert_eq!(taken(&all), 0);
+        assert_eq!(all.all(), 0);
+    }
+
+    #[test]
+    fn a_smaller_setting_takes_values_from_what_is_kept() {
+        let (all, bounds) = (ValueBytes::default(), FeedbackBounds::default());
+        let mut own = unread(bounds, &all, "a");
+        assert!((0..3).all(|nth| gives(&mut own, nth, 900) || nth > 0));
+        assert!(all.all() > 2700);
+        let (rules, desired) = (own.rules.clone(), own.desired.clone());
+        let matched = std::mem::take(&mut own.matched);
+        let smaller = FeedbackBounds { hub: 2500, ..bounds };
+        let share = Share::of(&all, &"a".into());
+        let declared =
+            |own: OwnFeedback| OwnFeedback::with(rules, (desired, matched), Some(own), smaller, share);
+        let mut own = declared(own);
+        assert!((900..1250).contains(&all.all()), "{}", all.all());
+        let told = own.take().0.filter_map(|(key, extract)| Some((key, extract?)));
+        assert!(gather(told, (0, 2048)).message.is_some_and(|told| told.contains("feedback.hubMaxBytes")));
+        assert!(!own.is_unread(&key(1), || 0));
     }
 
     #[test]
     fn values_beyond_twice_the_room_of_a_status_are_not_kept_whatever_comes_first() {
-        let mut own = unread(FeedbackBounds::default(), &ValueBytes::default());
+        let mut own = unread(FeedbackBounds::default(), &ValueBytes::default(), "a");
         let kept = |own: &OwnFeedback| {
             let sizes = own.extracts.values().flatten().map(Extract::size);
             sizes.filter(|size| *size > 0).count()

@@ -40,15 +40,18 @@ pub(super) fn feed(
     let (mut news, mut readings) = (BTreeSet::new(), BTreeMap::new());
     for hash in asking {
         let Some(Owner { feedback: Some(own), target, .. }) = owners.get_mut(&hash) else { continue };
-        let new = || (Reading::new(live, own.room()), BTreeMap::new());
+        let new = || (Reading::new(live), BTreeMap::new());
         let (reading, known) = readings.entry(target.namespace.clone()).or_insert_with(new);
         if mutants::is(Mutant::EachReadsAlone) {
             (*reading, *known) = new();
         }
         let digest = own.rules().digest().cloned();
-        let extract: Extract =
-            known.entry(digest.clone()).or_insert_with(|| own.rules().extract(key, reading)).clone();
-        let asked = || asked_before(known.keys().flatten().map(String::as_str), digest.as_deref());
+        // One that does not reconcile has the room of an earlier setting.
+        let room = own.room();
+        let extract = known.entry((digest.clone(), room));
+        let extract: Extract = extract.or_insert_with(|| own.rules().extract(key, reading, room)).clone();
+        let before = known.keys().filter_map(|(digest, _)| digest.as_deref());
+        let asked = || asked_before(before, digest.as_deref());
         if own.set(key, extract, asked) {
             news.insert(hash);
         }

@@ -19,8 +19,9 @@ use vidra_core::{
 
 use super::{
     assessment::Told,
-    feedback::{OwnFeedback, ValueBytes},
+    feedback::OwnFeedback,
     own_health::OwnHealth,
+    value_bytes::{Share, ValueBytes},
 };
 use crate::{
     config::dynamic_settings::{DynamicSettings, FeedbackBounds},
@@ -102,7 +103,8 @@ impl Owner {
             self.feedback = None;
         } else if !self.feedback.as_ref().is_some_and(|own| own.is_of(&rules, &self.desired, bounds)) {
             let before = self.feedback.take().map(|own| *own);
-            self.feedback = Some(Box::new(OwnFeedback::new(rules, &self.desired, before, (bounds, all))));
+            let share = Share::of(all, &self.target.namespace);
+            self.feedback = Some(Box::new(OwnFeedback::new(rules, &self.desired, before, bounds, share)));
         }
     }
 
@@ -174,6 +176,21 @@ impl Owners {
     /// The target is gone.
     pub(super) fn forget(&mut self, owner: &OwnerHash) {
         self.known.remove(owner);
+    }
+
+    /// What came back of an object that is gone takes no room, and stands in the way of nothing.
+    pub(super) fn forget_values_of(&mut self, key: &ObjectKey, owners: &BTreeSet<OwnerHash>) {
+        for owner in owners {
+            if let Some(Owner { feedback: Some(own), .. }) = self.known.get_mut(owner) {
+                own.forget(key);
+            }
+        }
+    }
+
+    /// ... of all these objects.
+    pub(super) fn forget_values(&mut self, gone: impl Fn(&ObjectKey) -> bool) {
+        let asking = self.known.values_mut().filter_map(|owner| owner.feedback.as_mut());
+        asking.for_each(|own| own.forget_all(&gone));
     }
 
     pub(super) fn len(&self) -> usize {

@@ -612,6 +612,12 @@ fn an_owner_with_rules_of_its_own_sees_an_object_by_them_and_what_is_recorded_is
     assert!(opens(), "it was Current by the rules before: that others say otherwise closes nothing");
     assert_eq!(list(10), [], "no news");
     assert!(opens());
+    records.set_health_rules(&owner(), rules("status.("));
+    list(10);
+    assert!(!opens(), "a rule that cannot be used opens nothing");
+    records.set_health_rules(&owner(), rules("has(metadata.labels.none)"));
+    list(10);
+    assert!(opens(), "and takes nothing from what was open before");
     list(11);
     assert!(!opens(), "the object has changed since");
 
@@ -662,7 +668,8 @@ fn an_object_gives_back_its_values_while_something_proves_that_it_is_its_owners(
     let rule = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "values": [{"name": "mode", "expression": "data.mode"}]});
     let rules = Arc::new(FeedbackRules::read(&[serde_json::from_value(rule).unwrap()]).0);
-    let records = records();
+    let bytes = ValueBytes::default();
+    let records = records().counting(bytes.clone());
     records.set_feedback_rules(&owner(), rules);
     for (version, is_proved) in [(10, false), (11, true), (12, false)] {
         let mut live = live(version, "fast", true);
@@ -673,10 +680,22 @@ fn an_object_gives_back_its_values_while_something_proves_that_it_is_its_owners(
         let given = records.feedback(&owner(), |_| false, true).unwrap();
         assert_eq!(given.objects.len(), usize::from(is_proved), "{version}: {given:?}");
         assert!(!is_proved || woken == [target()], "{version}");
+        assert_eq!(bytes.all() > 0, is_proved, "{version}");
         assert!(
             records.kinds_without_feedback(&owner()).is_empty(),
             "{version}: nothing of it is to be read"
         );
+    }
+    // What is gone, in whatever way, takes no room.
+    let uid = live(13, "fast", true).meta_text("uid").to_owned();
+    let go: [&dyn Fn(); 3] = [&|| drop(records.fold_gone(&key(), &uid, "20")), &|| records.clear(), &|| {
+        drop(records.drop_kind(&gvk(), |_| false))
+    }];
+    for (version, go) in [13, 30, 40].into_iter().zip(go) {
+        records.fold(&gvk(), live(version, "fast", true), Source::Watch);
+        assert!(bytes.all() > 0, "{version}");
+        go();
+        assert_eq!(bytes.all(), 0, "{version}");
     }
 }
 

@@ -37,7 +37,7 @@ pub async fn run(place: &Place, flags: &StatusFlags) -> Ended {
         return Ok(DONE);
     }
     if let Some(value) = &flags.by {
-        print(&feedback::by(rules, &targets, value).map_err(Failure::Input)?)?;
+        print(&feedback::by(rules, &targets, value, crate::now()).map_err(Failure::Input)?)?;
         return Ok(DONE);
     }
     print(&status::text(&resources, &targets, flags.name.is_some(), crate::now()))?;

@@ -91,8 +91,8 @@ impl Question<'_> {
             // What is made once is not judged for ever.
             false if directives.apply != ApplyMode::Always => return Turn::Same,
             false => match self.told(key) {
-                Some(status) => status,
-                None => return Turn::Open("how the hub judges it is not told".to_owned()),
+                Ok(status) => status,
+                Err(why) => return Turn::Open(format!("{}: {why}", clean(&key.to_string()))),
             },
         };
         let (after, health) = by(self.then);
@@ -104,21 +104,24 @@ impl Question<'_> {
         Turn::Other(format!("{}: {before} -> {after} ({why})", clean(&key.to_string())))
     }
 
-    /// How the hub has told that an object is: what is not in its list is well, where the list is whole.
-    fn told(&self, key: &ObjectKey) -> Option<HealthStatus> {
-        let status = self.target.status.as_ref()?;
+    /// How the hub has told that an object is: what is not in its list is well, where the list is whole. Else why that is
+    /// not known.
+    fn told(&self, key: &ObjectKey) -> Result<HealthStatus, &'static str> {
+        let status =
+            self.target.status.as_ref().ok_or("the hub has not looked at its target yet; ask again")?;
         let is_it = |one: &&vidra_api::UnreadyObject| {
             // Whether a kind is in namespaces is not known for sure.
             (&*one.group, &*one.kind, &*one.name) == (&*key.group, &*key.kind, &*key.name)
                 && (one.namespace.is_empty() || *one.namespace == *key.namespace)
         };
         match status.unready.iter().find(is_it).map(|one| one.health) {
-            Some(ObjectHealth::Failed) => Some(HealthStatus::Failed),
-            Some(ObjectHealth::InProgress) => Some(HealthStatus::InProgress),
-            Some(ObjectHealth::Terminating) => Some(HealthStatus::Terminating),
-            Some(ObjectHealth::Unknown) => Some(HealthStatus::Unknown),
-            Some(ObjectHealth::NotFound) => None,
-            None => status.unready_total.is_none().then_some(HealthStatus::Current),
+            Some(ObjectHealth::Failed) => Ok(HealthStatus::Failed),
+            Some(ObjectHealth::InProgress) => Ok(HealthStatus::InProgress),
+            Some(ObjectHealth::Terminating) => Ok(HealthStatus::Terminating),
+            Some(ObjectHealth::Unknown) => Ok(HealthStatus::Unknown),
+            Some(ObjectHealth::NotFound) => Err("the hub has not seen it in the member yet; ask again"),
+            None if status.unready_total.is_none() => Ok(HealthStatus::Current),
+            None => Err("its target's status lists only some of the objects that are not well"),
         }
     }
 }
@@ -259,6 +262,7 @@ mod tests {
             }
         };
         let down = "Gadget.example.com shop/web: Current -> InProgress (HealthCheckNotMet: No expression of the kind's health rule is true)";
+        let unlisted = "Gadget.example.com shop/web: its target's status lists only some of the objects that are not well";
         for (status, phase, words) in [
             (json!({"healthRules": known}), "Up", down),
             (json!({"healthRules": known}), "Odd", "same"),
@@ -266,7 +270,7 @@ mod tests {
             (json!({"healthRules": known, "unready": waits}), "Odd", "same"),
             (json!({"healthRules": "other"}), "Up", down),
             (json!({"healthRules": "other", "unready": waits}), "Up", "same"),
-            (json!({"healthRules": "other", "unreadyTotal": 30}), "Up", "how the hub judges it is not told"),
+            (json!({"healthRules": "other", "unreadyTotal": 30}), "Up", unlisted),
         ] {
             assert_eq!(told(status.clone(), phase), words, "{status} {phase}");
         }

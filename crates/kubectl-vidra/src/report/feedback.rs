@@ -83,7 +83,12 @@ fn without_values<'r>(rules: &'r Rules, objects: &BTreeMap<Name<'_>, Object<'_>>
 ///
 /// # Errors
 /// No value is named so; and which there are.
-pub fn by(rules: &[FeedbackRule], targets: &[VidraTarget], wanted: &str) -> Result<String, String> {
+pub fn by(
+    rules: &[FeedbackRule],
+    targets: &[VidraTarget],
+    wanted: &str,
+    now: Timestamp,
+) -> Result<String, String> {
     let rules = Rules::read(rules).0;
     let objects = objects(&rules, targets);
     let mut text = String::new();
@@ -95,7 +100,7 @@ pub fn by(rules: &[FeedbackRule], targets: &[VidraTarget], wanted: &str) -> Resu
         for target in targets {
             let there = object.clusters.iter().find(|(one, _)| std::ptr::eq(*one, target));
             let found = cell(there.and_then(|(_, there)| value(there, wanted)));
-            groups.entry(found).or_default().push(target.spec.cluster.clone());
+            groups.entry(found).or_default().push(who(target, now));
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
         groups.sort_by_key(|(found, clusters)| (found.is_empty(), std::cmp::Reverse(clusters.len())));

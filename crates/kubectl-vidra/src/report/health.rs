@@ -127,7 +127,7 @@ impl Report {
         }
         let note = |((rule, field, why), rows): ((&Option<String>, &&str, &String), Vec<&Row>)| {
             let (rule, why) = (rule.as_deref().unwrap_or_default(), clean(why));
-            let first = rows.first().map(|row| row.place()).unwrap_or_default();
+            let first = rows.first().map(|row| clean(&row.place())).unwrap_or_default();
             let more = match rows.len() {
                 0 | 1 => String::new(),
                 all => format!(" and {} more", all - 1),

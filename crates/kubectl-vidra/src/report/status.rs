@@ -167,7 +167,8 @@ fn head(resource: &VidraResource, targets: &[&VidraTarget], now: Timestamp) -> S
     if find(&status.conditions, STALLED).is_some_and(|stalled| stalled.status == "True") {
         text.push_str(", stalled");
     }
-    if ready.status != "True" {
+    // One that is Ready says which targets it does without.
+    if !ready.message.is_empty() {
         text.push_str(&format!(": {}", without_commands(&ready.message, &ready.reason, MESSAGE_MAX).0));
     }
     crate::text::clean(&text)
@@ -290,7 +291,9 @@ fn rank(target: &VidraTarget, wanted: Option<&str>) -> u8 {
             let in_sync = status.and_then(|status| status.drift) == Some(DriftState::InSync);
             let ready = CountedState::of(target, wanted) == CountedState::Ready;
             let goes = status.is_some_and(|status| status.removing.is_some());
-            if in_sync && !open && ready && !goes { WELL } else { 7 }
+            // Its health gates nothing (vidra.dev/wait-for: Nothing), and is told all the same.
+            let all_well = status.is_some_and(|status| status.unready.is_empty());
+            if in_sync && !open && ready && !goes && all_well { WELL } else { 7 }
         }
     }
 }

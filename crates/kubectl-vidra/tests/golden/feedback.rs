@@ -69,9 +69,9 @@ fn what_a_rule_asks_for_and_no_cluster_has_is_shown_as_none() {
     assert_eq!(row.split_whitespace().nth(1), Some("-"), "{shown}");
     assert_snapshot!("status_values_asked", shown);
     assert_snapshot!("status_values_asked_none", values(&rules, &[target("berlin", well())], now()));
-    assert_snapshot!("status_by_asked", by(&rules, &fleet(), "colour").unwrap());
-    assert!(by(&rules, &fleet(), "active").unwrap().starts_with("Job.batch backup: active: none\n"));
-    let known = by(&rules, &fleet(), "size").unwrap_err();
+    assert_snapshot!("status_by_asked", by(&rules, &fleet(), "colour", now()).unwrap());
+    assert!(by(&rules, &fleet(), "active", now()).unwrap().starts_with("Job.batch backup: active: none\n"));
+    let known = by(&rules, &fleet(), "size", now()).unwrap_err();
     assert!(
         known.ends_with("active, addresses, colour, failed, load, open, paused, ready, succeeded, version"),
         "{known}"
@@ -80,6 +80,6 @@ fn what_a_rule_asks_for_and_no_cluster_has_is_shown_as_none() {
 
 #[test]
 fn clusters_are_grouped_by_what_a_value_is_on_them() {
-    assert_snapshot!("status_by", by(&[], &fleet(), "version").unwrap());
-    assert_snapshot!("status_by_unknown", by(&[], &fleet(), "colour").unwrap_err());
+    assert_snapshot!("status_by", by(&[], &fleet(), "version", now()).unwrap());
+    assert_snapshot!("status_by_unknown", by(&[], &fleet(), "colour", now()).unwrap_err());
 }

@@ -97,7 +97,7 @@ fn waits_are_over_unless_an_age_is_given() {
 #[test]
 fn an_expression_that_counts_as_not_true_is_told_with_why() {
     let object = shop("open", json!({"status": {"phase": "Open"}}));
-    let judged = |rule: Value, origin| {
+    let judged_of = |object: &_, rule: Value, origin| {
         let rule: RuleText = serde_json::from_value(rule).unwrap();
         let (rules, problems) = Rules::read(origin, [(String::new(), &rule)], &Rules::default());
         assert!(problems.is_empty(), "{problems:?}");
@@ -106,8 +106,9 @@ fn an_expression_that_counts_as_not_true_is_told_with_why() {
             Origin::Shipped => RuleSet::new(Arc::clone(&none), none, rules),
             _ => RuleSet::new(Arc::clone(&none), rules, none),
         };
-        Report::of(std::slice::from_ref(&object), &set, None)
+        Report::of(std::slice::from_ref(object), &set, None)
     };
+    let judged = |rule: Value, origin| judged_of(&object, rule, origin);
     let notes = |report: &Report| {
         let notes: Vec<_> =
             report.text(false).lines().filter(|line| line.starts_with("Note")).map(str::to_owned).collect();
@@ -128,6 +129,10 @@ fn an_expression_that_counts_as_not_true_is_told_with_why() {
     );
     let told = &report.value()["objects"][0]["undefined"];
     assert_eq!(told[1], json!({"expression": "inProgress", "message": "there is no field pase"}));
+    // A name is a member's to say.
+    let hostile = shop("a\n\u{1b}[31mNote: b", json!({"status": {"phase": "Open"}}));
+    let told = notes(&judged_of(&hostile, rule.clone(), Origin::Fleet));
+    assert!(told.len() == 3 && !told.concat().contains('\u{1b}'), "{told:?}");
     // Nobody changes a shipped rule; programs are told of it.
     let shipped = judged(rule, Origin::Shipped);
     assert_eq!(

@@ -172,6 +172,18 @@ fn a_tree_names_each_object_that_is_not_well_and_counts_those_that_are_not_liste
     let tree = status::text(&[shop], &targets, false, now());
     assert!(tree.chars().all(|c| c == '\n' || !c.is_control()) && !tree.contains('\u{202e}'), "{tree:?}");
     assert_snapshot!("status_unready", tree);
+
+    // Nothing waits for its health, and the VidraResource is Ready without one of its members.
+    let mut ready = well();
+    ready["ready"] = json!(2);
+    ready["unready"] = json!([one("Deployment", "web", "Failed")]);
+    let mut lost = well();
+    lost["state"] = json!("Unknown");
+    lost["reason"] = json!("MemberUnreachable");
+    let targets = [target("berlin", ready), target("cairo", lost), target("tokyo", well())];
+    let without = "1 of 3 targets cannot be reached, and spec.readiness.maxUnreachable allows 1: cairo";
+    let shop = resource("shop", json!({"targets": []}), says("True", "Ready", without, "2/3"));
+    assert_snapshot!("status_ready_without", status::text(&[shop], &targets, false, now()));
 }
 
 #[test]

@@ -55,6 +55,14 @@ enum Harm {
 impl Harm {
     const ALL: [Self; 3] = [Self::Edit, Self::Delete, Self::Burst];
 
+    fn named(words: &[String]) -> Result<Vec<Self>> {
+        let named = words.iter().map(|word| {
+            let harm = Self::ALL.into_iter().find(|harm| harm.word() == word);
+            harm.with_context(|| format!("{word} is none of edit, delete, burst"))
+        });
+        if words.is_empty() { Ok(Self::ALL.to_vec()) } else { named.collect() }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::Edit => "edit",
@@ -101,8 +109,9 @@ impl Harm {
 /// Milliseconds of each of the [`OWNERS`].
 type Times = [Vec<f64>; 3];
 
-/// Runs it.
-pub async fn heal(binary: &Path, judge: Judge) -> Result<Report> {
+/// Runs it with these harms; with all, where none is named.
+pub async fn heal(binary: &Path, judge: Judge, harms: &[String]) -> Result<Report> {
+    let harms = Harm::named(harms)?;
     let fleet = Fleet::start(binary, 1).await?;
     let member = fleet.bed.members.first().context("no member")?;
     deliver(&fleet, judge).await?;
@@ -123,7 +132,7 @@ pub async fn heal(binary: &Path, judge: Judge) -> Result<Report> {
     let editor = Access::new(member.client("admin").await?, "bench-edit");
     let mut bench = Bench { fleet: &fleet, editor, observer };
     let mut report = Report::new("heal");
-    for harm in Harm::ALL {
+    for harm in harms {
         let times = match harm {
             Harm::Burst => bench.bursts().await?,
             harm => bench.one_by_one(harm).await?,
@@ -164,6 +173,12 @@ fn tell(report: &mut Report, harm: Harm, [floor, hub, other]: &Times) {
         report.condition(&format!("{what}: ms {word} of the loop"), quantile(floor, share));
         let spread = quantile(other, share) / quantile(floor, share);
         report.condition(&format!("{what}: {word}, loop over loop: the spread"), spread);
+    }
+    if harm == Harm::Burst {
+        for (owner, times) in [("the loop", floor), ("the hub", hub), ("the second loop", other)] {
+            let last: Vec<_> = times.chunks(BURST).map(|burst| quantile(burst, 1.0).round()).collect();
+            report.condition(&format!("burst: ms until the last object of each, {owner}"), last);
+        }
     }
 }
 

@@ -30,6 +30,9 @@ struct Arguments {
     /// isolation: the states to look at, with commas between; all without it.
     #[arg(long, value_delimiter = ',')]
     states: Vec<String>,
+    /// heal: what is done to the objects, of edit, delete and burst, with commas between; all without it.
+    #[arg(long, value_delimiter = ',')]
+    harms: Vec<String>,
     /// scale, health: how many clusters.
     #[arg(long, default_value_t = bench::Scale::default().clusters)]
     clusters: usize,
@@ -69,7 +72,7 @@ enum Name {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Arguments { name, json, hub, resources, entries, samples, states, clusters, rule, objects } =
+    let Arguments { name, json, hub, resources, entries, samples, states, harms, clusters, rule, objects } =
         Arguments::parse();
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(ansi).init();
@@ -81,7 +84,7 @@ async fn main() -> Result<()> {
     let judge = if rule { bench::Judge::Rule } else { bench::Judge::Hub };
     let report = match name {
         Name::Apply => bench::apply(&hub).await?,
-        Name::Heal => bench::heal(&hub, judge).await?,
+        Name::Heal => bench::heal(&hub, judge, &harms).await?,
         Name::Health => bench::health(&hub, &memkube, clusters).await?,
         Name::Calls => bench::calls(&hub).await?,
         Name::Hubstate => bench::hubstate(&hub, bench::Size { resources, entries }).await?,

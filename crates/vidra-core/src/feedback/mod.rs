@@ -95,14 +95,12 @@ pub struct Extract {
 pub struct Reading<'l> {
     live: &'l Value,
     view: View<'l>,
-    /// Bytes that values of the object may take.
-    room: usize,
 }
 
 impl<'l> Reading<'l> {
-    /// Nothing was asked of it yet. `room`: bytes that what each VidraResource asks of it may take.
-    pub fn new(live: &'l Value, room: usize) -> Self {
-        Self { live, view: View::for_showing(live), room }
+    /// Nothing was asked of it yet.
+    pub fn new(live: &'l Value) -> Self {
+        Self { live, view: View::for_showing(live) }
     }
 
     /// The steps that all that was asked of it has taken.
@@ -210,14 +208,14 @@ impl Rules {
     }
 
     /// What they give for a live object. Of two values of one name the first counts; where a field is missing there is
-    /// none.
-    pub fn extract(&self, key: &ObjectKey, Reading { live, view, room }: &Reading<'_>) -> Extract {
+    /// none. `room`: bytes that all may take.
+    pub fn extract(&self, key: &ObjectKey, Reading { live, view }: &Reading<'_>, room: usize) -> Extract {
         let (mut extract, mut tries) = (Extract::default(), 0);
         for rule in self.rules.iter().filter(|rule| rule.is_about(&key.group, &key.kind, &key.name)) {
             match &rule.values {
                 Values::Builtin(kind) => {
                     let all = kind.values(live).into_iter();
-                    all.for_each(|(name, json)| keep((&mut extract, *room), name, Ok(json)));
+                    all.for_each(|(name, json)| keep((&mut extract, room), name, Ok(json)));
                 }
                 Values::Own(all) => all.iter().for_each(|(name, expression)| {
                     if extract.has(name) {
@@ -229,7 +227,7 @@ impl Rules {
                         true => value::evaluate(expression, view),
                         false => Err(TOO_MANY.into()),
                     };
-                    keep((&mut extract, *room), name, given);
+                    keep((&mut extract, room), name, given);
                 }),
             }
         }

@@ -35,7 +35,7 @@ fn key(group: &str, kind: &str, name: &str) -> ObjectKey {
 
 /// The values of one object, as JSON without their names; what is left out.
 fn values(rules: &Rules, key: &ObjectKey, live: &Value) -> (Value, usize, Option<String>) {
-    let Extract { values, left_out, why, .. } = rules.extract(key, &Reading::new(live, 2048));
+    let Extract { values, left_out, why, .. } = rules.extract(key, &Reading::new(live), 2048);
     let told = values.iter().map(|value| {
         let mut json = json!(value);
         let name = json.as_object_mut().unwrap().remove("name").unwrap();
@@ -124,6 +124,21 @@ fn what_is_too_large_or_too_deep_is_left_out_and_costs_no_more_than_it_may() {
         values(&rules, &key("example.com", "Gadget", "a"), &live(json!("x".repeat(500))));
     assert_eq!((values.as_object().unwrap().len(), left), (3, 7), "an object has no more than a target");
     assert!(why.is_some_and(|why| why.starts_with("v3 has no room")));
+}
+
+#[test]
+fn json_has_four_kibibytes_where_its_target_has_room() {
+    let rules = read(&[rule("Gadget", &[("v", "status.v")])]);
+    let why = |items: usize, room: usize| {
+        let live = json!({"status": {"v": vec!["x".repeat(97); items]}});
+        rules.extract(&key("example.com", "Gadget", "a"), &Reading::new(&live), room).why
+    };
+    assert_eq!((why(15, 2048), why(40, 16_384)), (None, None));
+    for (items, room, told) in
+        [(25, 2048, "v has no room among"), (45, 16_384, "v is larger than 4 KiB"), (45, 2048, "v is larger")]
+    {
+        assert!(why(items, room).is_some_and(|why| why.starts_with(told)), "{items} {:?}", why(items, room));
+    }
 }
 
 #[test]
@@ -321,7 +336,7 @@ fn a_target_has_two_kibibytes_and_what_is_beyond_is_left_out_counted_and_told() 
     let keys: Vec<_> = (0..5).map(|nth| key("example.com", "Gadget", &format!("g{nth}"))).collect();
     let extracts: Vec<_> = keys
         .iter()
-        .map(|key| rules.extract(key, &Reading::new(&json!({"status": {"v": "x".repeat(500)}}), 2048)))
+        .map(|key| rules.extract(key, &Reading::new(&json!({"status": {"v": "x".repeat(500)}})), 2048))
         .collect();
     let told = gather(keys.iter().zip(&extracts), (0, 2048));
     assert_eq!((told.objects.len(), told.left_out), (4, 3), "a small one goes in yet");

@@ -285,19 +285,28 @@ impl Rule {
 
     /// What the first expression that is true says; InProgress where none is.
     pub(super) fn judge(&self, live: &Value, view: &View<'_>) -> Health {
+        let mut lack = String::new();
         for (status, expression) in &self.verdicts {
             match expression.truth(view) {
                 Ok(true) => return self.phrase(verdict(*status), view),
-                Ok(false) | Err(Stop::Undefined(_)) => {}
+                Ok(false) => {}
+                Err(Stop::Undefined(why)) if *status == HealthStatus::Current => {
+                    lack = format!("; current: {why}");
+                }
+                Err(Stop::Undefined(_)) => {}
                 Err(Stop::Costly(why)) => return too_costly(why),
             }
         }
         let is_silent = live.get("status").and_then(Value::as_object).is_none_or(|status| status.is_empty());
-        let says = match is_silent && self.reads_status() {
-            true => "It has no status yet; see whether its controller runs in the member",
-            false => "No expression of the kind's health rule is true",
+        // With a reason of its own, so that the first status is told at once: a text alone is not.
+        let (reason, says) = match is_silent && self.reads_status() {
+            true => (
+                "NoStatusYet",
+                "It has no status yet; see whether its controller runs in the member".to_owned(),
+            ),
+            false => ("HealthCheckNotMet", format!("No expression of the kind's health rule is true{lack}")),
         };
-        let health = self.phrase(Health::in_progress("HealthCheckNotMet", says), view);
+        let health = self.phrase(Health::in_progress(reason, &says), view);
         match read::conditions_behind(live) {
             Some((told, declared)) => {
                 let behind = format!("its conditions are of generation {told}, and {declared} is declared");

@@ -12,6 +12,7 @@ use super::{Action, Decision, Effect, Held, Live, Plan, PlanInput, Row, Wait, Wa
 use crate::{
     directives::ApplyMode,
     merge_lookup::MergeLookup,
+    mutants::{self, Mutant},
     object::ObjectKey,
     render::{DeclaredHash, Stage},
 };
@@ -30,8 +31,9 @@ pub fn is_settled(want: &Want, held: &Held) -> bool {
 #[derive(Default)]
 struct Walk<'a> {
     wave: i32,
-    /// A Namespace or CRD that is not current: only others of these stages may go on.
-    foundation: Option<&'a ObjectKey>,
+    /// A Namespace or CRD that is not current: only others of these stages may go on; and, where it is there as it is
+    /// declared, repairs of what was delivered into it.
+    foundation: Option<(&'a ObjectKey, bool)>,
     /// The first object of this wave that is not current.
     late: Option<&'a ObjectKey>,
     /// The first one that is suspended.
@@ -64,7 +66,10 @@ impl<'a> Walk<'a> {
             false => self.late.get_or_insert(key),
         };
         if want.stage == Stage::Foundations {
-            self.foundation.get_or_insert(key);
+            let repairs = stays && !mutants::is(Mutant::FoundationStopsRepair);
+            if self.foundation.is_none_or(|(_, known)| known && !repairs) {
+                self.foundation = Some((key, repairs));
+            }
         }
     }
 }
@@ -76,18 +81,20 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
     let first = rows.first().map_or(0, |row| row.want.directives.wave);
     let closed = input.unplannable.is_some_and(|unplannable| unplannable < first);
     let mut walk = Walk { wave: first, closed, ..Walk::default() };
-    let mut held_back = None;
+    let (mut held_back, mut held_by) = (None, None);
     for row in &rows {
         let Row { key, want, .. } = *row;
         walk.enter(want.directives.wave, input);
         // Kinds and namespaces come first: what needs them would only fail.
-        if want.stage > Stage::Foundations
-            && let Some(waited) = walk.foundation
-        {
-            plan.waits.push(Wait::NotCurrent(waited.clone()));
+        let foundation = walk.foundation.filter(|_| want.stage > Stage::Foundations);
+        if let Some((waited, false)) = foundation {
+            held_by = Some(waited);
             break;
         }
         match decide_by_mode(row, input) {
+            Decision::Act(action) if foundation.is_some() && !repairs(row, &action, input) => {
+                held_by = foundation.map(|(waited, _)| waited);
+            }
             Decision::Act(action) if walk.closed && !repairs(row, &action, input) => {
                 held_back.get_or_insert(want.directives.wave);
             }
@@ -112,6 +119,7 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
             Decision::Nothing => walk.note_late(row, true),
         }
     }
+    plan.waits.extend(held_by.cloned().map(Wait::NotCurrent));
     if let (Some(wave), Some((before, key, is_suspended))) = (held_back, walk.closed_by) {
         let key = key.clone();
         plan.waits.push(match is_suspended {

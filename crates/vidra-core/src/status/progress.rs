@@ -56,10 +56,14 @@ pub(super) fn late(
     if !left(progress, facts.timeout, &facts.now)?.is_zero() {
         return None;
     }
-    let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
+    let (TargetState::Progressing | TargetState::Waiting, reason, message) = state(facts) else {
+        return None;
+    };
     // No instant: it differs by cluster, and those that say the same are told together.
     let timeout = told(facts.timeout);
-    let first = if facts.unready.has_unjudged() { "correct its health rule; " } else { "" };
+    // A wave may wait for another one than the first.
+    let is_told = reason == Reason::ObjectsProgressing && facts.unready.is_first_unjudged();
+    let first = if is_told { "correct what keeps it from being judged; " } else { "" };
     let message = format!(
         "{message}; waited for longer than reconcile.timeout ({timeout}); {first}to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
     );
@@ -79,6 +83,7 @@ mod tests {
     use vidra_api::{OverrideInputs, condition::STALLED, find};
 
     use super::*;
+    use crate::directives::WaitFor;
     use crate::health::HealthStatus;
     use crate::status::target::{self, tests::at};
     use crate::status::target_status;
@@ -120,7 +125,15 @@ mod tests {
         let advice = |status: &VidraTargetStatus| status.message.clone().unwrap_or_default();
         let told =
             target_status(&target_status(&VidraTargetStatus::default(), &unjudged(1000)), &unjudged(1300));
-        assert!(advice(&told).contains("; correct its health rule; to go on without"), "{told:?}");
+        assert!(advice(&told).contains("; correct what keeps it from being judged; to go on"), "{told:?}");
+        // Of another object than the one that is told of.
+        let mut both = late(1300);
+        both.unready.add(&unready::tests::key("z"), HealthStatus::Unknown, None, WaitFor::Health);
+        let told = target_status(&first, &both);
+        assert!(
+            advice(&told).contains("shop/web is not ready") && !advice(&told).contains("correct"),
+            "{told:?}"
+        );
         assert!(!advice(&over).contains("correct"), "{over:?}");
         // Clusters that wait for the same are told together, whenever each began.
         let later = target_status(&VidraTargetStatus::default(), &late(2000));

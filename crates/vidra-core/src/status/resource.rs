@@ -587,6 +587,13 @@ mod tests {
         assert!(told.ends_with("; spec.readiness.maxUnreachable allows 1"), "{told}");
         let told = why(&[well("a"), lost("b", new), lost("c", old)], count(2));
         assert!(told.ends_with("with this revision when last seen, which c was not"), "{told}");
+        for others in [vec![], vec![target("c", Some(TargetState::Progressing), "new")]] {
+            let targets: Vec<_> = [lost("a", new), lost("b", new)].into_iter().chain(others).collect();
+            assert!(
+                why(&targets, count(2)).ends_with("when another member is Ready, and none is"),
+                "{targets:?}"
+            );
+        }
         assert!(!why(&[well("a"), lost("b", new)], None).contains("maxUnreachable"));
         let told = says(&[well("a"), lost("c", new), lost("b", new)], count(3));
         let message = "2 of 3 targets cannot be reached, and spec.readiness.maxUnreachable allows 3: b";

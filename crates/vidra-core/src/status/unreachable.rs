@@ -14,7 +14,10 @@ pub(super) fn refusal<'c>(
     if summary.unknown > most {
         return Some(format!("; spec.readiness.maxUnreachable allows {most}"));
     }
-    let first = unknown.filter(|(_, had)| !had).map(|(cluster, _)| cluster).min()?;
+    let Some(first) = unknown.filter(|(_, had)| !had).map(|(cluster, _)| cluster).min() else {
+        let alone = "; spec.readiness.maxUnreachable is for when another member is Ready, and none is";
+        return (summary.ready == 0).then(|| alone.to_owned());
+    };
     Some(format!(
         "; spec.readiness.maxUnreachable is for members that were Ready with this revision when last seen, which {first} was not"
     ))

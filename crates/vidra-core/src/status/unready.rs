@@ -111,9 +111,9 @@ impl Unready {
         self.all == self.unawaited
     }
 
-    /// One that is waited for cannot be judged: its health rule is what to correct.
-    pub(super) fn has_unjudged(&self) -> bool {
-        self.worst.iter().any(|one| one.awaited && one.health == ObjectHealth::Unknown)
+    /// The [first](Self::first) cannot be judged, and says why.
+    pub(super) fn is_first_unjudged(&self) -> bool {
+        self.worst.first().is_some_and(|one| one.awaited && one.health == ObjectHealth::Unknown)
     }
 
     /// Some may get healthy yet, as far as one can see.
@@ -181,7 +181,7 @@ pub(super) mod tests {
     use crate::object::Gvk;
     use crate::status::target::{Delivery, TargetFacts, target_status, tests::facts};
 
-    fn key(name: &str) -> ObjectKey {
+    pub(in crate::status) fn key(name: &str) -> ObjectKey {
         ObjectKey::new(&Gvk::new("apps", "v1", "Deployment"), "shop", name)
     }
 

@@ -3,6 +3,7 @@
 use std::iter;
 
 use super::*;
+use crate::config::dynamic_settings::FeedbackBounds;
 
 const UNKNOWN: &str = "Four other health rules of older";
 
@@ -26,6 +27,22 @@ fn declare(records: &Records, (namespace, name): (&str, &str), since: i64) -> Ow
         Arc::default(),
     );
     owner
+}
+
+/// The object with the marks of these owners, and their applies.
+fn proved(records: &Records, owners: &[OwnerHash]) -> Value {
+    let mut live = shared(10, owners).json;
+    let declared = desired().objects[&key()].hash;
+    for owner in owners {
+        let TargetKey { namespace, resource, .. } = records.target_of(owner).unwrap();
+        let mut entry = live["metadata"]["managedFields"][0].clone();
+        entry["manager"] = format!("vidra/h1/{namespace}/{resource}").into();
+        entry["fieldsV1"]["f:metadata"]["f:labels"] = json!({(format!("f:{}", owner.label_key())): {}});
+        live["metadata"]["managedFields"].as_array_mut().unwrap().push(entry);
+        live["metadata"]["annotations"][owner.label_key()] =
+            format!("{namespace}/{resource} 1 {declared}").into();
+    }
+    live
 }
 
 #[test]
@@ -105,18 +122,8 @@ fn the_values_that_a_namespace_asks_of_an_object_share_one_bound_and_equal_ones_
     let same = declare(NAMESPACE, "r0", 100, &dear(0));
     let other = declare("other", "r0", 200, &dear(3));
     let all: Vec<_> = own.iter().chain([&same, &other]).cloned().collect();
-    let mut live = shared(10, &all).json;
-    let declared = desired().objects[&key()].hash;
+    let mut live = proved(&records, &all);
     live["data"]["text"] = "x".repeat(500_000).into();
-    for owner in &all {
-        let TargetKey { namespace, resource, .. } = records.target_of(owner).unwrap();
-        let mut entry = live["metadata"]["managedFields"][0].clone();
-        entry["manager"] = format!("vidra/h1/{namespace}/{resource}").into();
-        entry["fieldsV1"]["f:metadata"]["f:labels"] = json!({(format!("f:{}", owner.label_key())): {}});
-        live["metadata"]["managedFields"].as_array_mut().unwrap().push(entry);
-        live["metadata"]["annotations"][owner.label_key()] =
-            format!("{namespace}/{resource} 1 {declared}").into();
-    }
     records.fold(&gvk(), live.clone().into(), Source::Watch);
     let gives = |owner: &OwnerHash| {
         let given = records.feedback(owner, |_| false, true).unwrap();
@@ -139,6 +146,35 @@ fn the_values_that_a_namespace_asks_of_an_object_share_one_bound_and_equal_ones_
     records.clear();
     assert!(records.feedback(&other, |_| false, false).is_none());
     assert_eq!(gives(&other), (0, 0), "it is gone");
+}
+
+#[test]
+fn each_owner_of_an_object_has_the_room_for_values_that_it_knows_of() {
+    let records = Records::new(hub(), secrecy(), Arc::default(), Arc::default());
+    let values = ["a", "b", "c"].map(|name| json!({"name": name, "expression": "data.text"}));
+    let rule = json!({"apiVersion": "v1", "kind": "ConfigMap", "values": values});
+    let rules = Arc::new(FeedbackRules::read(&[serde_json::from_value(rule).unwrap()]).0);
+    // The oldest has not reconciled since the setting changed.
+    let owners = [("older", 2048), ("younger", 16_384), ("youngest", 1024)].map(|(name, target)| {
+        let owner =
+            declare(&records, (NAMESPACE, name), i64::from(name != "older") + i64::from(name == "youngest"));
+        let bounds = FeedbackBounds { target, ..FeedbackBounds::default() };
+        let mut inner = records.inner.lock();
+        inner
+            .owners
+            .get_mut(&owner)
+            .unwrap()
+            .set_feedback_rules(rules.clone(), (bounds, &records.value_bytes));
+        owner
+    });
+    let mut live = proved(&records, &owners);
+    live["data"]["text"] = "x".repeat(900).into();
+    records.fold(&gvk(), live.into(), Source::Watch);
+    let gives = |owner: &OwnerHash| {
+        let given = records.feedback(owner, |_| false, true).unwrap();
+        (given.objects.iter().map(|one| one.values.len()).sum::<usize>(), given.left_out)
+    };
+    assert_eq!(owners.each_ref().map(gives), [(2, 1), (3, 0), (1, 2)]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, Subject, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge,
+    Basis, Health, HealthStatus, Subject, facts::Change, facts::Facts, facts::KindFacts, facts::Waits, judge,
     rule::RuleText, rules::Origin, rules::Problem, rules::RuleSet, rules::Rules,
 };
 use HealthStatus::{Current, Failed, InProgress, Suspended, Terminating, Unknown};
@@ -350,8 +350,29 @@ fn the_words_of_a_rule_are_told_without_what_moves() {
     }
     for status in [json!(null), json!({})] {
         let live = json!({"apiVersion": "example.com/v1", "kind": "App", "status": status});
-        let message = judge(&live, &set, &Facts::default()).health.message;
-        assert_eq!(message, "It has no status yet; see whether its controller runs in the member");
+        let Health { reason, message, .. } = judge(&live, &set, &Facts::default()).health;
+        let says = "It has no status yet; see whether its controller runs in the member";
+        assert_eq!((reason, message.as_str()), ("NoStatusYet", says));
+    }
+}
+
+#[test]
+fn a_rule_of_which_nothing_is_true_says_what_current_lacks() {
+    let told = |current: &str| {
+        let rule =
+            json!({"apiVersion": "example.com", "kind": "App", "current": current, "failed": "status.gone"});
+        let live =
+            json!({"apiVersion": "example.com/v1", "kind": "App", "status": {"ready": 3, "conditions": []}});
+        judge(&live, &set(&[rule], &[], &[]), &Facts::default()).health.message
+    };
+    for (current, lack) in [
+        ("status.ready == 4", ""),
+        ("status.phase == 'Ready'", "; current: there is no field phase"),
+        ("status.ready < '4'", "; current: a number and a text are not compared"),
+        ("string(status.ready)", "; current: it gives a text, not true or false"),
+        ("status.conditions.all(c, c.status == 'True')", "; current: all has nothing to ask"),
+    ] {
+        assert_eq!(told(current), format!("No expression of the kind's health rule is true{lack}"));
     }
 }
 

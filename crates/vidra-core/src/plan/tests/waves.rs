@@ -104,6 +104,33 @@ fn a_wave_that_is_not_current_holds_news_back_and_no_repair() {
 }
 
 #[test]
+fn a_namespace_that_is_not_current_holds_news_back_and_no_repair_of_what_is_in_it() {
+    let state = |namespace| {
+        let state = State::default().want("Namespace", "n", "n").want("ConfigMap", "edited", "h");
+        let state = in_wave(state, "ConfigMap", "second", 1);
+        let edited = Live { drift: Drift::Differs, ..live("2", "h") };
+        let state = state.live("Namespace", "n", namespace).live("ConfigMap", "edited", edited);
+        state.hold("ConfigMap", "second", "3")
+    };
+    let waits = [Wait::NotCurrent(key("Namespace", "n"))];
+    let plan = state(sick("1", "n")).plan(Presence::Present);
+    assert_eq!((acted(&plan), &plan.waits[..]), (vec![vec!["edited".to_owned()]], &waits[..]));
+    let whole = State { delivered: true, ..state(sick("1", "n")) };
+    let plan = whole.plan(Presence::Present);
+    assert_eq!((acted(&plan).concat(), plan.waits), (vec!["edited".to_owned(), "second".to_owned()], vec![]));
+    let more = State { delivered: true, ..state(sick("1", "n")).want("ConfigMap", "new", "h") };
+    let plan = more.plan(Presence::Present);
+    assert_eq!((acted(&plan).concat().len(), &plan.waits[..]), (2, &waits[..]));
+    // What is about to change, or to go, is waited for.
+    let dying = Live { terminating: true, ..sick("1", "n") };
+    for namespace in [sick("1", "old"), dying] {
+        let plan = State { delivered: true, ..state(namespace) }.plan(Presence::Present);
+        assert!(!acted(&plan).concat().contains(&"edited".to_owned()), "{plan:?}");
+        assert!(plan.waits.contains(&waits[0]), "{plan:?}");
+    }
+}
+
+#[test]
 fn a_wave_waits_for_what_cannot_be_planned_in_one_before() {
     let mut state = three();
     state.unplannable = Some(-1);
