@@ -137,7 +137,7 @@ impl Assessment {
         let Some(before) = before else { return self };
         let before = before.at(Instant::now(), Told::default());
         self = self.failing_since(before);
-        if same && before.was_open() && !before.unread && !mutants::is(Mutant::TurnedCloses) {
+        if same && before.opens() && !before.unread && !mutants::is(Mutant::TurnedCloses) {
             self.set_turned();
         }
         let was_on_its_way = before.status == HealthStatus::InProgress;
@@ -184,7 +184,9 @@ impl Assessment {
     }
 
     fn set_turned(&mut self) {
-        self.turned = self.status != HealthStatus::Current;
+        // A rule that cannot be used opens nothing, whatever was known before.
+        let opens = !self.unusable || mutants::is(Mutant::UnusableOpens);
+        self.turned = self.status != HealthStatus::Current && opens;
         if let Some(wait) = &mut self.wait {
             wait.then.set_turned();
             wait.known.iter_mut().for_each(Self::set_turned);
@@ -221,13 +223,6 @@ impl Assessment {
 
     /// What waits for it goes on.
     pub(super) fn opens(&self) -> bool {
-        // A rule that cannot be used opens nothing, whatever was known before.
-        let is_usable = !self.unusable || mutants::is(Mutant::UnusableOpens);
-        self.status.opens() || self.turned && is_usable
-    }
-
-    /// What waited for it went on before its rules changed: with rules that can be used it does so again.
-    fn was_open(&self) -> bool {
         self.status.opens() || self.turned
     }
 

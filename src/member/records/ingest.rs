@@ -92,7 +92,7 @@ impl Records {
         let judged = self.follow(gvk, judged, judged_before);
         let hide = |key: &ObjectKey, live: &_| self.readable(key, live);
         let turned = judge(&mut inner.owners, &key, &live.json, (&views, hide), (&rules, &by), judged_before);
-        let fed = feed(&mut inner.owners, &key, &live.json, &views);
+        let fed = feed(&mut inner.owners, &key, &live, (&views, held));
         self.steps.fetch_add(std::mem::take(&mut inner.owners.steps), Ordering::Relaxed);
         let record = Record {
             uid: live.uid().into(),

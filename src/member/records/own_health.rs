@@ -58,7 +58,7 @@ impl<'a> Standing<'a> {
             // A rule that cannot be used takes Ready from none, and opens nothing.
             false if judged.unusable && told.ready && !mutants::is(Mutant::UnusableTakesReady) => Self {
                 status: HealthStatus::Current,
-                opens: judged.opens(),
+                opens: judged.turned,
                 done: judged.done,
                 unproven: Some(false),
                 note: None,

@@ -6,7 +6,6 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use serde_json::Value;
 use vidra_api::names::OwnerHash;
 use vidra_core::{
     feedback::{Extract, Reading},
@@ -16,17 +15,24 @@ use vidra_core::{
 
 use super::{
     owners::{Owner, Owners},
+    record::Record,
     view::View,
 };
+use crate::member::live::Live;
 
 /// Reads of a live object what its owners ask back of it, the oldest first; whose targets are to be told. Any number of
-/// VidraResources may ask: those of one namespace share the bound of one, and equal rules are asked once.
+/// VidraResources may ask: those of one namespace share the bound of one, and equal rules are asked once. `held`: what was
+/// recorded under its name.
 pub(super) fn feed(
     owners: &mut Owners,
     key: &ObjectKey,
-    live: &Value,
-    views: &[View],
+    live: &Live,
+    (views, held): (&[View], Option<&Record>),
 ) -> BTreeSet<OwnerHash> {
+    // What came back of another object went with that.
+    if let Some(other) = held.filter(|held| held.uid != *live.uid()) {
+        owners.forget_values_of(key, &other.owners());
+    }
     let mut asking = Vec::new();
     for view in views {
         let Some(Owner { feedback: Some(own), .. }) = owners.get_mut(&view.owner) else { continue };
@@ -37,21 +43,22 @@ pub(super) fn feed(
         }
     }
     asking.sort_by(|a, b| owners.rank(a).cmp(&owners.rank(b)));
+    // One that does not reconcile has the room of an earlier setting.
+    let rooms = asking.iter().filter_map(|hash| owners.get(hash)?.feedback.as_ref());
+    let room = rooms.map(|own| own.room()).max().unwrap_or_default();
     let (mut news, mut readings) = (BTreeSet::new(), BTreeMap::new());
     for hash in asking {
         let Some(Owner { feedback: Some(own), target, .. }) = owners.get_mut(&hash) else { continue };
-        let new = || (Reading::new(live), BTreeMap::new());
+        let new = || (Reading::new(&live.json), BTreeMap::new());
         let (reading, known) = readings.entry(target.namespace.clone()).or_insert_with(new);
         if mutants::is(Mutant::EachReadsAlone) {
             (*reading, *known) = new();
         }
         let digest = own.rules().digest().cloned();
-        // One that does not reconcile has the room of an earlier setting.
-        let room = own.room();
-        let extract = known.entry((digest.clone(), room));
-        let extract: Extract = extract.or_insert_with(|| own.rules().extract(key, reading, room)).clone();
-        let before = known.keys().filter_map(|(digest, _)| digest.as_deref());
-        let asked = || asked_before(before, digest.as_deref());
+        let extract: Extract =
+            known.entry(digest.clone()).or_insert_with(|| own.rules().extract(key, reading, room)).clone();
+        let extract = extract.within(own.room());
+        let asked = || asked_before(known.keys().flatten().map(String::as_str), digest.as_deref());
         if own.set(key, extract, asked) {
             news.insert(hash);
         }

@@ -92,7 +92,7 @@ impl Question<'_> {
             false if directives.apply != ApplyMode::Always => return Turn::Same,
             false => match self.told(key) {
                 Ok(status) => status,
-                Err(why) => return Turn::Open(format!("{}: {why}", clean(&key.to_string()))),
+                Err(why) => return Turn::Open(why),
             },
         };
         let (after, health) = by(self.then);
@@ -106,9 +106,8 @@ impl Question<'_> {
 
     /// How the hub has told that an object is: what is not in its list is well, where the list is whole. Else why that is
     /// not known.
-    fn told(&self, key: &ObjectKey) -> Result<HealthStatus, &'static str> {
-        let status =
-            self.target.status.as_ref().ok_or("the hub has not looked at its target yet; ask again")?;
+    fn told(&self, key: &ObjectKey) -> Result<HealthStatus, String> {
+        let status = self.target.status.as_ref().ok_or("the hub has not looked at it yet; ask again")?;
         let is_it = |one: &&vidra_api::UnreadyObject| {
             // Whether a kind is in namespaces is not known for sure.
             (&*one.group, &*one.kind, &*one.name) == (&*key.group, &*key.kind, &*key.name)
@@ -119,9 +118,12 @@ impl Question<'_> {
             Some(ObjectHealth::InProgress) => Ok(HealthStatus::InProgress),
             Some(ObjectHealth::Terminating) => Ok(HealthStatus::Terminating),
             Some(ObjectHealth::Unknown) => Ok(HealthStatus::Unknown),
-            Some(ObjectHealth::NotFound) => Err("the hub has not seen it in the member yet; ask again"),
+            Some(ObjectHealth::NotFound) => Err(format!(
+                "{}: the hub has not seen it in the member yet; ask again",
+                clean(&key.to_string())
+            )),
             None if status.unready_total.is_none() => Ok(HealthStatus::Current),
-            None => Err("its target's status lists only some of the objects that are not well"),
+            None => Err("the status lists only some of the objects that are not well".to_owned()),
         }
     }
 }
@@ -262,7 +264,7 @@ mod tests {
             }
         };
         let down = "Gadget.example.com shop/web: Current -> InProgress (HealthCheckNotMet: No expression of the kind's health rule is true)";
-        let unlisted = "Gadget.example.com shop/web: its target's status lists only some of the objects that are not well";
+        let unlisted = "the status lists only some of the objects that are not well";
         for (status, phase, words) in [
             (json!({"healthRules": known}), "Up", down),
             (json!({"healthRules": known}), "Odd", "same"),

@@ -166,20 +166,32 @@ async fn deliver(fleet: &Fleet, judge: Judge) -> Result<()> {
 }
 
 fn tell(report: &mut Report, harm: Harm, [floor, hub, other]: &Times) {
+    let of = |times: &Vec<f64>, share| match harm {
+        Harm::Burst => of_the_middle_burst(times, share),
+        Harm::Edit | Harm::Delete => quantile(times, share),
+    };
     for (key, share, word) in [(harm.keys()[0], 0.5, "P50"), (harm.keys()[1], 0.99, "P99")] {
-        report.figure(key, quantile(hub, share) / quantile(floor, share), Some(1.3), harm.what());
+        report.figure(key, of(hub, share) / of(floor, share), Some(1.3), harm.what());
         let what = harm.word();
-        report.condition(&format!("{what}: ms {word} of the hub"), quantile(hub, share));
-        report.condition(&format!("{what}: ms {word} of the loop"), quantile(floor, share));
-        let spread = quantile(other, share) / quantile(floor, share);
+        report.condition(&format!("{what}: ms {word} of the hub"), of(hub, share));
+        report.condition(&format!("{what}: ms {word} of the loop"), of(floor, share));
+        let spread = of(other, share) / of(floor, share);
         report.condition(&format!("{what}: {word}, loop over loop: the spread"), spread);
     }
     if harm == Harm::Burst {
         for (owner, times) in [("the loop", floor), ("the hub", hub), ("the second loop", other)] {
+            report.condition(&format!("burst: ms P99 of all together, {owner}"), quantile(times, 0.99));
             let last: Vec<_> = times.chunks(BURST).map(|burst| quantile(burst, 1.0).round()).collect();
             report.condition(&format!("burst: ms until the last object of each, {owner}"), last);
         }
     }
+}
+
+/// This quantile of each burst, and of these the median: the P99 of all bursts together is that of the worst one, which
+/// is the one that the API server collects garbage in.
+fn of_the_middle_burst(times: &[f64], share: f64) -> f64 {
+    let each: Vec<_> = times.chunks(BURST).map(|burst| quantile(burst, share)).collect();
+    quantile(&each, 0.5)
 }
 
 struct Bench<'a> {
@@ -237,5 +249,18 @@ impl Bench<'_> {
         });
         let ((), undone) = tokio::join!(harms, undone(&mut self.observer, began, names));
         undone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_burst_in_which_the_server_collects_garbage_does_not_count_for_all() {
+        let burst = |last: f64| (1..=BURST).map(move |nth| if nth < 98 { nth as f64 } else { last });
+        let times: Vec<_> = [100.0, 400.0, 110.0].into_iter().flat_map(burst).collect();
+        assert_eq!(quantile(&times, 0.99), 400.0);
+        assert_eq!((of_the_middle_burst(&times, 0.5), of_the_middle_burst(&times, 0.99)), (50.0, 110.0));
     }
 }

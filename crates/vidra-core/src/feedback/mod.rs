@@ -131,6 +131,28 @@ impl Extract {
         self
     }
 
+    /// What of it has so much room, read with more.
+    #[must_use]
+    pub fn within(mut self, room: usize) -> Self {
+        if self.size > room {
+            self.size = 0;
+            for value in std::mem::take(&mut self.values) {
+                self.put(value, room);
+            }
+        }
+        self
+    }
+
+    fn put(&mut self, value: FeedbackValue, room: usize) {
+        match self.size + value::size(&value) {
+            size if size <= room => {
+                self.size = size;
+                self.values.push(value);
+            }
+            _ => self.leave_out(&value.name, gather::NO_ROOM),
+        }
+    }
+
     /// A value is left out that costs too much with what was asked of the object before: it may come once less is asked.
     pub fn is_costly(&self) -> bool {
         self.is_costly
@@ -249,13 +271,7 @@ fn keep((extract, room): (&mut Extract, usize), name: &str, given: Result<Option
             extract.leave_out(name, untold.why);
         }
         Ok(Some(_)) if extract.values.len() >= OBJECT_VALUES_MAX => extract.leave_out(name, TOO_MANY),
-        Ok(Some(value)) => match extract.size + value::size(&value) {
-            size if size <= room => {
-                extract.size = size;
-                extract.values.push(value);
-            }
-            _ => extract.leave_out(name, gather::NO_ROOM),
-        },
+        Ok(Some(value)) => extract.put(value, room),
     }
 }
 

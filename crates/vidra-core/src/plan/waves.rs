@@ -31,9 +31,8 @@ pub fn is_settled(want: &Want, held: &Held) -> bool {
 #[derive(Default)]
 struct Walk<'a> {
     wave: i32,
-    /// A Namespace or CRD that is not current: only others of these stages may go on; and, where it is there as it is
-    /// declared, repairs of what was delivered into it.
-    foundation: Option<(&'a ObjectKey, bool)>,
+    /// A Namespace or CRD that is not current: only others of these stages may go on, and perhaps repairs.
+    foundation: Option<Foundation<'a>>,
     /// The first object of this wave that is not current.
     late: Option<&'a ObjectKey>,
     /// The first one that is suspended.
@@ -42,6 +41,14 @@ struct Walk<'a> {
     closed: bool,
     /// For which object, of which wave, and whether for nothing but suspended ones; none where that object cannot be planned.
     closed_by: Option<(i32, &'a ObjectKey, bool)>,
+}
+
+#[derive(Clone, Copy)]
+struct Foundation<'a> {
+    key: &'a ObjectKey,
+    wave: i32,
+    /// It is there and is only repaired, or nothing is done to it: so are things that were delivered into it.
+    lets_repair: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -58,17 +65,18 @@ impl<'a> Walk<'a> {
         (self.wave, self.late, self.suspended) = (wave, None, None);
     }
 
-    /// This object is not current; `stays`: nothing is applied to it.
-    fn note_late(&mut self, row: &Row<'a>, stays: bool) {
+    /// This object is not current; `stays`: nothing is applied to it; `is_kept`: or nothing but a repair.
+    fn note_late(&mut self, row: &Row<'a>, stays: bool, is_kept: bool) {
         let Row { key, want, .. } = *row;
         match stays && row.live.is_some_and(|live| live.suspended) {
             true => self.suspended.get_or_insert(key),
             false => self.late.get_or_insert(key),
         };
         if want.stage == Stage::Foundations {
-            let repairs = stays && !mutants::is(Mutant::FoundationStopsRepair);
-            if self.foundation.is_none_or(|(_, known)| known && !repairs) {
-                self.foundation = Some((key, repairs));
+            let is_there = row.live.is_some_and(|live| !live.terminating);
+            let lets_repair = is_kept && is_there && !mutants::is(Mutant::FoundationStopsRepair);
+            if self.foundation.is_none_or(|first| first.lets_repair && !lets_repair) {
+                self.foundation = Some(Foundation { key, wave: self.wave, lets_repair });
             }
         }
     }
@@ -87,14 +95,9 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
         walk.enter(want.directives.wave, input);
         // Kinds and namespaces come first: what needs them would only fail.
         let foundation = walk.foundation.filter(|_| want.stage > Stage::Foundations);
-        if let Some((waited, false)) = foundation {
-            held_by = Some(waited);
-            break;
-        }
+        let needs = |action: &_| foundation.filter(|one| !one.lets_repair || !repairs(row, action, input));
         match decide_by_mode(row, input) {
-            Decision::Act(action) if foundation.is_some() && !repairs(row, &action, input) => {
-                held_by = foundation.map(|(waited, _)| waited);
-            }
+            Decision::Act(action) if needs(&action).is_some() => held_by = held_by.or(foundation),
             Decision::Act(action) if walk.closed && !repairs(row, &action, input) => {
                 held_back.get_or_insert(want.directives.wave);
             }
@@ -102,24 +105,28 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
                 // A look changes nothing: what is there is waited for, or not, as it is.
                 let looks = matches!(action, Action::Look { .. }) || row.is_settled();
                 if !looks || !is_current(row, input) {
-                    walk.note_late(row, looks);
+                    walk.note_late(row, looks, looks || repairs(row, &action, input));
                 }
                 let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
                 stages.entry((want.directives.wave, want.stage)).or_default().push(effect);
             }
             Decision::Wait => {
                 plan.waits.push(Wait::Terminating(key.clone()));
-                walk.note_late(row, false);
+                walk.note_late(row, false, false);
             }
             Decision::Refuse(refusal) => {
                 plan.refusals.push(refusal);
                 walk.late.get_or_insert(key);
             }
             Decision::Nothing if is_current(row, input) => {}
-            Decision::Nothing => walk.note_late(row, true),
+            Decision::Nothing => walk.note_late(row, true, true),
         }
     }
-    plan.waits.extend(held_by.cloned().map(Wait::NotCurrent));
+    // What cannot be planned, of a kind that is not served yet, waits for it too.
+    let unplanned = walk.foundation.filter(|one| input.unplannable.is_some_and(|first| one.wave <= first));
+    if let Some(Foundation { key, .. }) = held_by.or(unplanned) {
+        plan.waits.insert(0, Wait::NotCurrent(key.clone()));
+    }
     if let (Some(wave), Some((before, key, is_suspended))) = (held_back, walk.closed_by) {
         let key = key.clone();
         plan.waits.push(match is_suspended {

@@ -56,14 +56,13 @@ pub(super) fn late(
     if !left(progress, facts.timeout, &facts.now)?.is_zero() {
         return None;
     }
-    let (TargetState::Progressing | TargetState::Waiting, reason, message) = state(facts) else {
-        return None;
-    };
+    let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
     // No instant: it differs by cluster, and those that say the same are told together.
     let timeout = told(facts.timeout);
-    // A wave may wait for another one than the first.
-    let is_told = reason == Reason::ObjectsProgressing && facts.unready.is_first_unjudged();
-    let first = if is_told { "correct what keeps it from being judged; " } else { "" };
+    let first = match facts.unready.has_unjudged_in(&message) {
+        true => "correct what keeps it from being judged; ",
+        false => "",
+    };
     let message = format!(
         "{message}; waited for longer than reconcile.timeout ({timeout}); {first}to go on without its health, annotate it in the manifest with vidra.dev/wait-for: Nothing"
     );

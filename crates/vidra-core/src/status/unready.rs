@@ -111,9 +111,10 @@ impl Unready {
         self.all == self.unawaited
     }
 
-    /// The [first](Self::first) cannot be judged, and says why.
-    pub(super) fn is_first_unjudged(&self) -> bool {
-        self.worst.first().is_some_and(|one| one.awaited && one.health == ObjectHealth::Unknown)
+    /// A message that names the object tells of one that cannot be judged.
+    pub(super) fn has_unjudged_in(&self, message: &str) -> bool {
+        let is_unjudged = |one: &&One| one.awaited && one.health == ObjectHealth::Unknown;
+        self.worst.iter().filter(is_unjudged).any(|one| message.contains(&one.key.to_string()))
     }
 
     /// Some may get healthy yet, as far as one can see.

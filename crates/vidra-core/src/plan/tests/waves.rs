@@ -121,13 +121,36 @@ fn a_namespace_that_is_not_current_holds_news_back_and_no_repair_of_what_is_in_i
     let more = State { delivered: true, ..state(sick("1", "n")).want("ConfigMap", "new", "h") };
     let plan = more.plan(Presence::Present);
     assert_eq!((acted(&plan).concat().len(), &plan.waits[..]), (2, &waits[..]));
-    // What is about to change, or to go, is waited for.
-    let dying = Live { terminating: true, ..sick("1", "n") };
-    for namespace in [sick("1", "old"), dying] {
-        let plan = State { delivered: true, ..state(namespace) }.plan(Presence::Present);
+    // What is about to change, or to go, is waited for, whatever else is.
+    let dying = || Live { terminating: true, ..sick("1", "n") };
+    let once = with(state(dying()), "Namespace", "n", |directives| directives.apply = ApplyMode::Once);
+    let mut once = once.hold("Namespace", "n", "1");
+    once.inventory.get_mut(&key("Namespace", "n")).unwrap().settled = Some(hash("n").to_string().into());
+    let whole = |state| State { delivered: true, ..state };
+    for state in [state(sick("1", "old")), whole(state(dying())), whole(once)] {
+        let plan = state.plan(Presence::Present);
         assert!(!acted(&plan).concat().contains(&"edited".to_owned()), "{plan:?}");
-        assert!(plan.waits.contains(&waits[0]), "{plan:?}");
+        assert_eq!(plan.waits[0], waits[0]);
     }
+    // A repair of its own stops no other.
+    let drifted = Live { drift: Drift::Differs, ..sick("1", "n") };
+    let plan = whole(state(drifted)).plan(Presence::Present);
+    assert_eq!((acted(&plan).concat().len(), plan.waits.len()), (3, 0), "{plan:?}");
+}
+
+#[test]
+fn what_is_not_served_yet_waits_for_the_crd_before_it() {
+    let state = |unplannable, crd| {
+        let state =
+            State::default().want("CustomResourceDefinition", "gadgets", "h").want("ConfigMap", "a", "h");
+        let state = state.live("ConfigMap", "a", live("2", "h"));
+        State { unplannable, ..state.live("CustomResourceDefinition", "gadgets", crd) }
+    };
+    let waits = |unplannable, crd| state(unplannable, crd).plan_with(Presence::Present, true, false).waits;
+    let crd = key("CustomResourceDefinition", "gadgets");
+    assert_eq!(waits(Some(0), sick("1", "h")), [Wait::NotCurrent(crd)]);
+    assert_eq!(waits(Some(-1), sick("1", "h")), [], "it is wanted before that CRD");
+    assert_eq!((waits(None, sick("1", "h")), waits(Some(0), live("1", "h"))), (vec![], vec![]));
 }
 
 #[test]
