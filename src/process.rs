@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::timeout::TimeoutLayer;
 
-use vidra_core::{health::library, unseen};
+use vidra_core::unseen;
 
 use crate::{
     app::{self, Deps, RunError},
@@ -90,8 +90,6 @@ pub enum ProcessError {
 
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(flags: Flags) -> Result<(), ProcessError> {
-    // They take 30 ms of CPU, which nobody waits for while the hub's API is asked.
-    drop(tokio::task::spawn_blocking(library::rules));
     #[cfg(feature = "demo")]
     if let Some(crate::cli::Command::Demo(demo)) = flags.command {
         return Ok(crate::demo::run(demo, stop_on_signal()?).await?);
