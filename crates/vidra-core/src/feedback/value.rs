@@ -65,7 +65,7 @@ pub(super) fn form(name: &str, json: Value) -> Result<FeedbackValue, &'static st
         json => {
             let text = escaped_json(&json.to_string());
             if text.len() > JSON_MAX {
-                return Err("is larger than 4 KiB, or deeper than 8; give a part of it");
+                return Err("is larger than 2 KiB, or deeper than 8; give a part of it");
             }
             value.json = Some(text);
         }
