@@ -18,7 +18,8 @@ const STACK: usize = 8 << 20;
 fn main() -> ExitCode {
     let flags = Flags::parse();
     telemetry::start(flags.json_logs, flags.default_log());
-    // They take 30 ms, which nobody waits for while the hub's API is asked. Without the thread they are read when needed.
+    // The shipped health rules take 30 ms to read, beside the first calls of the hub's API. Without the thread they are read
+    // when they are needed.
     drop(thread::Builder::new().stack_size(STACK).spawn(library::rules));
     let threads = flags.worker_threads();
     let mut runtime = Builder::new_multi_thread();

@@ -242,8 +242,8 @@ async fn keep(
     deliver(Scope { ctx, session, owner: &owner, desired, blind, wants, delivered, revisit }).await
 }
 
-/// Its status tells of what is there as it is declared now, though not all of that is delivered: a wave waits. One that
-/// nobody could look at keeps what it told of an earlier declaration.
+/// Its status is of what is there as it is declared now, though not all of that is delivered: a wave waits. One that
+/// nobody could look at keeps what it said of an earlier declaration.
 fn has_failed_since(target: &VidraTarget, status: &VidraTargetStatus) -> bool {
     let is_seen = !matches!(status.state, None | Some(TargetState::Unknown | TargetState::Suspended));
     status.observed_generation == target.metadata.generation && is_seen

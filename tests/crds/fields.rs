@@ -101,7 +101,7 @@ fn of(kind: &str, name: &str, spec: Value) -> Value {
 
 /// A wrong value for rules in CEL that neither an empty one nor the text "not right!" breaks: by the end of the path,
 /// and a part of the rule's message where there are several.
-const WRONG: [(&str, &str, &str); 17] = [
+const WRONG: [(&str, &str, &str); 18] = [
     (".matchLabels", "label key", r#"{"not right!": "a"}"#),
     (".values", "keys", r#"{"not right!": "a"}"#),
     (".matchExpressions[]", "", r#"{"key": "a", "operator": "In"}"#),
@@ -118,6 +118,7 @@ const WRONG: [(&str, &str, &str); 17] = [
     (".maxUnreachable", "", r#""101%""#),
     (".maxUnreachable", "", r#""x""#),
     (".maxUnreachable", "", "-1"),
+    (".healthCheckExprs[]", "", r#"{"apiVersion": "apps/v1", "current": "true"}"#),
     (".statusFeedback[]", "", r#"{"apiVersion": "v1", "kind": "Secret"}"#),
     (
         ".statusFeedback[].values",

@@ -17,7 +17,7 @@ pub const FEEDBACK_OBJECTS_MAX: usize = 100;
 /// Longest value that is a text, in bytes.
 pub const TEXT_MAX: usize = 1024;
 /// Longest value that is JSON, in bytes.
-pub const JSON_MAX: usize = 2048;
+pub const JSON_MAX: usize = 4096;
 /// Longest message about what is left out, in characters.
 pub const LEFT_OUT_MAX: usize = 512;
 

@@ -13,14 +13,18 @@ pub const EXPRESSION_MAX: usize = 1024;
 /// How objects of one kind, or of a whole API group, are judged. Expressions are in CEL, over the fields of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = schema::rule(
+    "has(self.kind) || self.apiVersion.matches('^[^/]*[.]')",
+    "give a kind, or a group with a dot in its name: rules without a kind do not count for what Kubernetes brings",
+)))]
 pub struct HealthCheckExpr {
     /// The group, with or without a version, which does not count: cert-manager.io/v1; or a family of groups:
     /// *.crossplane.io.
-    #[schemars(length(min = 1, max = schema::API_VERSION_MAX))]
+    #[schemars(schema_with = "schema::rule_api_version")]
     pub api_version: String,
     /// The kind. Unset: all kinds of the group whose status has a field that an expression reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = schema::LABEL_MAX))]
+    #[schemars(schema_with = "schema::rule_kind")]
     pub kind: Option<String>,
     /// True of an object that is on its way; asked before failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -42,6 +42,7 @@ const DNS_SUBDOMAIN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9
 const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 const VALUE_NAME: &str = "^[A-Za-z]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+const RULE_API_VERSION: &str = "^([*][.])?[-.a-z0-9]+(/v[0-9]+((alpha|beta)[0-9]+)?)?$";
 const CONFIG_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// What Go's time.ParseDuration reads, without signs and units below a millisecond. Six digits in
 /// 16 characters cannot overflow the 292 years that a Go duration holds.
@@ -151,6 +152,20 @@ pub(crate) fn value_name(_: &mut SchemaGenerator) -> Schema {
     let message = "use a name of letters, digits, '-', '_' and '.', beginning with a letter and ending with a letter \
                    or digit";
     from_value(checked_string(LABEL_MAX, VALUE_NAME, message))
+}
+
+/// What a health rule is about: a group, with or without a version, or a family of groups.
+pub(crate) fn rule_api_version(_: &mut SchemaGenerator) -> Schema {
+    let message = "write a group in small letters, with or without a version, as in cert-manager.io/v1, or a family \
+                   of groups, as in *.crossplane.io";
+    from_value(checked_string(API_VERSION_MAX, RULE_API_VERSION, message))
+}
+
+/// The kind that a health rule is about.
+pub(crate) fn rule_kind(_: &mut SchemaGenerator) -> Schema {
+    let message =
+        "write a kind in letters and digits, as in Certificate, or leave it out for the whole group";
+    from_value(checked_string(LABEL_MAX, "^[A-Za-z0-9]+$", message))
 }
 
 /// A key of a Secret's data.

@@ -362,6 +362,8 @@ pub enum Mutant {
     TurnedCloses,
     /// A health rule that cannot be used is none.
     BrokenRuleIsNone,
+    /// Where a health rule does not say what it is about, the one that it was is forgotten.
+    ScopelessForgets,
     /// A health rule that cannot be used takes Ready from what was Ready.
     UnusableTakesReady,
     /// What the hub has delivered into its own namespace says what Ready means.
@@ -502,7 +504,7 @@ impl Mutant {
     ];
 
     /// Those that take away one guard each; docs/reference/safety.md names the test that notices.
-    pub const GUARDS: [Mutant; 222] = [
+    pub const GUARDS: [Mutant; 223] = [
         Mutant::ReachUnasked,
         Mutant::StatusAlone,
         Mutant::VersionOnce,
@@ -666,6 +668,7 @@ impl Mutant {
         Mutant::VerdictsNeverEnd,
         Mutant::TurnedCloses,
         Mutant::BrokenRuleIsNone,
+        Mutant::ScopelessForgets,
         Mutant::UnusableTakesReady,
         Mutant::DeliveredRulesCount,
         Mutant::OwnNamespaceTakes,

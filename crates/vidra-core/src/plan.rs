@@ -260,7 +260,7 @@ pub enum RemovalMode {
 /// Why an object, or a stage, is not acted on now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wait {
-    /// The live object is being deleted: it is made again when it is gone.
+    /// The live object is being deleted: it, or what is in it, waits until it is gone.
     Terminating(ObjectKey),
     /// Later stages wait for this object.
     NotCurrent(ObjectKey),

@@ -20,7 +20,7 @@ mod without_lists;
 pub use changes::{Changes, changes};
 pub use counts::{CountedState, counted, member_targets};
 pub use drifted::{FirstDrift, first_drift};
-pub use progress::left;
+pub use progress::{Awaited, left};
 pub use reason::{Reason, StatusReason};
 pub use removing::{Going, going, is_out_of_reach, removing};
 pub use resource::{Problem, ResourceFacts, Stall, TargetView, is_held, resource_status};

@@ -5,7 +5,7 @@ use vidra_core::{
     object::{Gvk, ObjectKey},
     plan::{Plan, Refusal, Wait},
     render::Unresolved,
-    status::{Delivery, Reason},
+    status::{Awaited, Delivery, Reason},
 };
 
 use super::visibility::{Blind, Obstruction};
@@ -18,14 +18,19 @@ pub(super) fn unplannable(desired: &Desired, blind: &Blind) -> Option<i32> {
     unseen.map(|want| want.directives.wave).chain(unknown).min()
 }
 
-/// The wave up to which everything is applied, and whose health is waited for if it is not healthy.
-pub(super) fn awaited(plan: &Plan, desired: &Desired) -> Option<i32> {
+/// The wave up to which everything is applied, and whose health is waited for if it is not healthy. While something cannot
+/// be seen it is not health that is waited for.
+pub(super) fn awaited(plan: &Plan, desired: &Desired, blind: &Blind) -> Option<Awaited> {
     let wave_of = |key: &ObjectKey| desired.wants.get(key).map(|want| want.directives.wave);
     match plan.waits.first() {
+        _ if !blind.is_empty() => None,
         // Whoever suspended it takes his time.
         Some(Wait::Suspended { .. }) => None,
-        Some(wait) => wait.gate().and_then(wave_of),
-        None => desired.wants.values().map(|want| want.directives.wave).max(),
+        Some(wait) => {
+            let gate = wait.gate()?;
+            Some(Awaited { wave: wave_of(gate)?, gate: Some(gate.clone()) })
+        }
+        None => desired.wants.values().map(|want| want.directives.wave).max().map(Awaited::from),
     }
 }
 
@@ -104,7 +109,7 @@ fn waiting(wait: &Wait, note: impl Fn(&ObjectKey) -> Option<String>) -> Delivery
 pub(super) fn wait_for_end(key: &ObjectKey) -> Delivery {
     Delivery::Waiting {
         reason: Reason::ObjectTerminating,
-        message: format!("{key} is being deleted in the member; it is made again when it is gone"),
+        message: format!("{key} is being deleted in the member; the hub goes on when it is gone"),
     }
 }
 
@@ -145,9 +150,31 @@ fn defines(body: &serde_json::Value, gvk: &Gvk) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use vidra_core::manifest::Place;
+    use vidra_core::{
+        manifest::Place,
+        plan::Want,
+        render::{DeclaredHash, HashKey, Stage},
+    };
 
     use super::*;
+
+    #[test]
+    fn health_is_waited_for_only_where_all_can_be_seen() {
+        let gvk = Gvk::new("apps", "v1", "Deployment");
+        let (key, mut desired) = (ObjectKey::new(&gvk, "shop", "web"), Desired::default());
+        let (scope, stage) = (vidra_core::object::Scope::Namespaced, Stage::of(&gvk));
+        let hash = DeclaredHash::of(&"web".into(), &HashKey::new([7; 32]));
+        let want = Want { gvk, scope, stage, directives: Default::default(), hash };
+        desired.wants.insert(key.clone(), want);
+        let waits = |waits: &[Wait]| Plan { waits: waits.to_vec(), ..Plan::default() };
+        let (all, gate) = (waits(&[]), waits(&[Wait::NotCurrent(key.clone())]));
+        let seen = |plan| awaited(plan, &desired, &Blind::default());
+        assert_eq!(seen(&all), Some(Awaited { wave: 0, gate: None }));
+        assert_eq!(seen(&gate), Some(Awaited { wave: 0, gate: Some(key.clone()) }));
+        assert_eq!(seen(&waits(&[Wait::Terminating(key.clone())])), None);
+        let blind = Blind { objects: [(key, String::new())].into(), ..Blind::default() };
+        assert_eq!([&all, &gate].map(|plan| awaited(plan, &desired, &blind)), [None, None]);
+    }
 
     #[test]
     fn a_kind_whose_group_does_not_answer_is_not_told_as_one_to_install() {

@@ -9,7 +9,7 @@ use vidra_core::{
     mutants::{self, Mutant},
     object::ObjectKey,
     plan::{Action, Effect, Inventory, Plan, Wait, Why, is_settled},
-    status::{Delivery, Reason},
+    status::{Awaited, Delivery, Reason},
 };
 
 use super::{
@@ -129,16 +129,16 @@ pub(super) async fn finish(
     }
 }
 
-/// What keeps the plan from being everything, where nothing failed, and when to look at that again; the wave that is
-/// awaited. `unmarked`: the effect whose object loses the hub's marks.
+/// What keeps the plan from being everything, where nothing failed, and when to look at that again; what is awaited.
+/// `unmarked`: the effect whose object loses the hub's marks.
 fn note_blockers(
     scope: &Scope<'_>,
     plan: &Plan,
     unmarked: Option<&Effect>,
     execution: &mut Execution,
-) -> Option<i32> {
+) -> Option<Awaited> {
     let Scope { ctx, session, owner, desired, blind, .. } = *scope;
-    let mut wave = None;
+    let mut waits_for = None;
     if execution.delivery.is_none() {
         let notes = |key: &ObjectKey| match unmarked.is_some_and(|effect| effect.key == *key) {
             true => Some(MARKS_TAKEN.to_owned()),
@@ -148,15 +148,15 @@ fn note_blockers(
             }
         };
         execution.delivery = complaint(plan, desired, blind, &session.kinds(), notes);
-        wave = awaited(plan, desired);
+        waits_for = awaited(plan, desired, blind);
     }
-    // Nothing tells when what is waited for is current or keeps its marks, a kind comes to be served, or may be
+    // Nothing tells when what is waited for is current, is gone or keeps its marks, a kind comes to be served, or may be
     // seen.
-    let untold = !ctx.follows_events() && plan.waits.iter().any(|wait| wait.gate().is_some());
+    let untold = !ctx.follows_events() && !plan.waits.is_empty();
     if untold || unmarked.is_some() || !desired.unresolved.is_empty() || blind.passes() {
         execution.look_again(Requeue::Retry(Retry::Soon));
     }
-    wave
+    waits_for
 }
 
 /// Makes the status of an execution. One that nothing kept from its end is `Delivery::Applied`.
@@ -164,7 +164,7 @@ fn status(
     scope: &Scope<'_>,
     plan: &TargetPlan,
     drift: DriftReport,
-    awaited: Option<i32>,
+    awaited: Option<Awaited>,
     execution: &mut Execution,
 ) -> Status {
     let is_found = |key: &ObjectKey| drift.changes.iter().any(|change| key_of(change) == *key);

@@ -14,7 +14,7 @@ use vidra_core::{
     object::ObjectKey,
     plan::Inventory,
     status::{
-        Delivery, Reason, TargetFacts, Unproven, Unready, left, target_status, tells_other_words,
+        Awaited, Delivery, Reason, TargetFacts, Unproven, Unready, left, target_status, tells_other_words,
         tells_the_same,
     },
     uid::Uid,
@@ -60,8 +60,8 @@ pub(super) struct Status {
     pub(super) seen: bool,
     /// The highest generation of the VidraResource among the live objects.
     pub(super) applied_generation: i64,
-    /// The wave up to which the revision is applied, if nothing but health keeps it from going on.
-    pub(super) awaited: Option<i32>,
+    /// What is waited for, if nothing but health keeps the revision from going on.
+    pub(super) awaited: Option<Awaited>,
 }
 
 impl Status {

@@ -44,16 +44,6 @@ impl OwnFeedback {
         share: Share,
     ) -> Self {
         let matched = rules.matches(desired.objects.keys());
-        Self::with(rules, (desired.clone(), matched), before, bounds, share)
-    }
-
-    fn with(
-        rules: Arc<Rules>,
-        (desired, matched): (Arc<Desired>, Matches),
-        before: Option<Self>,
-        bounds: FeedbackBounds,
-        share: Share,
-    ) -> Self {
         let before = before.filter(|before| before.rules.digest() == rules.digest());
         let is_smaller = before.as_ref().is_some_and(|before| bounds.hub < before.bounds.hub);
         // Read with other room something else is left out.
@@ -64,6 +54,7 @@ impl OwnFeedback {
             matched.objects.iter().map(|key| (key.clone(), known.remove(key).flatten())).collect();
         cut.retain(|key, _| extracts.contains_key(key));
         costly.retain(|key, _| extracts.contains_key(key));
+        let desired = desired.clone();
         let mut own = Self { rules, desired, matched, extracts, cut, costly, is_news: false, bounds, share };
         if is_smaller {
             own.leave_out(NO_ROOM_IN_HUB, |share, size| share.has_room(size, 0, bounds.hub));
@@ -209,21 +200,21 @@ mod tests {
     use vidra_api::{FeedbackExpression, FeedbackRule};
     use vidra_core::{
         feedback::{Reading, gather},
-        object::Gvk,
+        manifest,
+        object::{Gvk, Scope},
+        render::{self, HashKey},
     };
 
     use super::{super::value_bytes::ValueBytes, *};
+    use crate::base::interner::Interned;
 
     fn key(nth: usize) -> ObjectKey {
         ObjectKey::new(&Gvk::new("example.com", "v1", "Gadget"), "shop", &format!("g{nth}"))
     }
 
     fn given(own: &OwnFeedback, nth: usize, size: usize) -> Extract {
-        own.rules.extract(
-            &key(nth),
-            &Reading::new(&json!({"status": {"text": "x".repeat(size)}})),
-            own.room(),
-        )
+        let live = json!({"status": {"text": "x".repeat(size)}});
+        own.rules.extract(&key(nth), &Reading::new(&live), own.room())
     }
 
     fn gives(own: &mut OwnFeedback, nth: usize, size: usize) -> bool {
@@ -240,11 +231,17 @@ mod tests {
             ..FeedbackRule::default()
         };
         let (rules, _) = Rules::read(&[rule]);
-        let share = Share::of(all, &namespace.into());
-        let mut own = OwnFeedback::new(Arc::new(rules), &Arc::default(), None, bounds, share);
-        own.matched = own.rules.matches((0..10).map(key).collect::<Vec<_>>().iter());
-        own.extracts = own.matched.objects.iter().map(|key| (key.clone(), None)).collect();
-        own
+        OwnFeedback::new(Arc::new(rules), &ten(), None, bounds, Share::of(all, &namespace.into()))
+    }
+
+    /// What declares the ten.
+    fn ten() -> Arc<Desired> {
+        let one =
+            |nth| format!("---\napiVersion: example.com/v1\nkind: Gadget\nmetadata: {{name: g{nth}}}\n");
+        let objects = manifest::parse(&(0..10).map(one).collect::<String>()).unwrap();
+        let scope = |_: &Gvk| Some(Scope::Namespaced);
+        let rendered = render::render(&objects, &scope, "shop", &HashKey::new([7; 32])).unwrap();
+        Arc::new(Desired::new(rendered, &Interned::default()))
     }
 
     #[test]
@@ -279,13 +276,8 @@ mod tests {
         let mut own = unread(bounds, &all, "a");
         assert!((0..3).all(|nth| gives(&mut own, nth, 900) || nth > 0));
         assert!(all.all() > 2700);
-        let (rules, desired) = (own.rules.clone(), own.desired.clone());
-        let matched = std::mem::take(&mut own.matched);
-        let smaller = FeedbackBounds { hub: 2500, ..bounds };
-        let share = Share::of(&all, &"a".into());
-        let declared =
-            |own: OwnFeedback| OwnFeedback::with(rules, (desired, matched), Some(own), smaller, share);
-        let mut own = declared(own);
+        let (rules, smaller) = (own.rules.clone(), FeedbackBounds { hub: 2500, ..bounds });
+        let mut own = OwnFeedback::new(rules, &ten(), Some(own), smaller, Share::of(&all, &"a".into()));
         assert!((900..1250).contains(&all.all()), "{}", all.all());
         let told = own.take().0.filter_map(|(key, extract)| Some((key, extract?)));
         assert!(gather(told, (0, 2048)).message.is_some_and(|told| told.contains("feedback.hubMaxBytes")));

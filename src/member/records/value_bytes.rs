@@ -16,6 +16,14 @@ struct Taken {
     each: BTreeMap<Arc<str>, usize>,
 }
 
+impl Taken {
+    /// What all take, and what a namespace does, with these bytes in place of those `before`.
+    fn with(&self, namespace: &str, bytes: usize, before: usize) -> (usize, usize) {
+        let own = self.each.get(namespace).copied().unwrap_or_default();
+        (self.all.saturating_sub(before) + bytes, own.saturating_sub(before) + bytes)
+    }
+}
+
 impl ValueBytes {
     /// What all take.
     pub fn all(&self) -> usize {
@@ -36,10 +44,9 @@ impl Share {
     }
 
     pub(super) fn set(&mut self, bytes: usize) {
-        let (mut taken, before) = (self.all.0.lock(), self.bytes);
-        let of_others = |all: usize| all.saturating_sub(before);
-        taken.all = of_others(taken.all) + bytes;
-        let own = of_others(taken.each.get(&self.namespace).copied().unwrap_or_default()) + bytes;
+        let mut taken = self.all.0.lock();
+        let (all, own) = taken.with(&self.namespace, bytes, self.bytes);
+        taken.all = all;
         match own {
             0 => drop(taken.each.remove(&self.namespace)),
             own => drop(taken.each.insert(self.namespace.clone(), own)),
@@ -47,13 +54,10 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// There is room for so many more bytes than those `before`: what does not grow stays. A namespace takes no more than is
-    /// free then, so that there is room for one that comes later, however many have come.
+    /// These bytes have room in place of those `before`: what does not grow stays. A namespace takes no more than is free
+    /// then, so that there is room for one that comes later, however many have come.
     pub(super) fn has_room(&self, bytes: usize, before: usize, most: usize) -> bool {
-        let taken = self.all.0.lock();
-        let all = taken.all.saturating_sub(before) + bytes;
-        let own = taken.each.get(&self.namespace).copied().unwrap_or_default();
-        let own = own.saturating_sub(before) + bytes;
+        let (all, own) = self.all.0.lock().with(&self.namespace, bytes, before);
         let is_fair = all + own <= most || mutants::is(Mutant::ValuesOfOneNamespace);
         bytes <= before || all <= most && is_fair || mutants::is(Mutant::ValuesFillTheHub)
     }

@@ -113,15 +113,23 @@ impl Question<'_> {
             (&*one.group, &*one.kind, &*one.name) == (&*key.group, &*key.kind, &*key.name)
                 && (one.namespace.is_empty() || *one.namespace == *key.namespace)
         };
-        match status.unready.iter().find(is_it).map(|one| one.health) {
+        let one = status.unready.iter().find(is_it);
+        match one.map(|one| one.health) {
             Some(ObjectHealth::Failed) => Ok(HealthStatus::Failed),
             Some(ObjectHealth::InProgress) => Ok(HealthStatus::InProgress),
             Some(ObjectHealth::Terminating) => Ok(HealthStatus::Terminating),
             Some(ObjectHealth::Unknown) => Ok(HealthStatus::Unknown),
-            Some(ObjectHealth::NotFound) => Err(format!(
-                "{}: the hub has not seen it in the member yet; ask again",
-                clean(&key.to_string())
-            )),
+            Some(ObjectHealth::NotFound) => Err(match one.and_then(|one| one.note.as_deref()) {
+                Some(note) => {
+                    format!("{}: the hub does not see it: {}", clean(&key.to_string()), clean(note))
+                }
+                None => {
+                    format!(
+                        "{}: the hub has not seen it in the member yet; ask again",
+                        clean(&key.to_string())
+                    )
+                }
+            }),
             None if status.unready_total.is_none() => Ok(HealthStatus::Current),
             None => Err("the status lists only some of the objects that are not well".to_owned()),
         }
@@ -276,6 +284,16 @@ mod tests {
         ] {
             assert_eq!(told(status.clone(), phase), words, "{status} {phase}");
         }
+        let hidden = |note: Value| {
+            let one = json!({"group": "example.com", "kind": "Gadget", "namespace": "shop", "name": "web",
+                "health": "NotFound", "note": note});
+            told(json!({"healthRules": "other", "unready": [one]}), "Up")
+        };
+        assert!(hidden(json!(null)).ends_with("yet; ask again"), "{}", hidden(json!(null)));
+        assert!(
+            hidden(json!("left so")).ends_with("the hub does not see it: left so"),
+            "asking does not help"
+        );
         let up = told(json!({"healthRules": known}), "On");
         assert!(up.contains("InProgress -> Current"), "{up}");
     }

@@ -127,14 +127,14 @@ fn what_is_too_large_or_too_deep_is_left_out_and_costs_no_more_than_it_may() {
 }
 
 #[test]
-fn json_has_two_kibibytes_where_its_target_has_room() {
+fn json_has_four_kibibytes_where_its_target_has_room() {
     let rules = read(&[rule("Gadget", &[("v", "status.v")])]);
     let why = |items: usize, room: usize| {
         let live = json!({"status": {"v": vec!["x".repeat(97); items]}});
         rules.extract(&key("example.com", "Gadget", "a"), &Reading::new(&live), room).why
     };
-    assert_eq!((why(15, 2048), why(20, 16_384)), (None, None));
-    for (items, room, told) in [(20, 2048, "v has no room among"), (25, 16_384, "v is larger than 2 KiB")] {
+    assert_eq!((why(15, 2048), why(40, 16_384)), (None, None));
+    for (items, room, told) in [(20, 2048, "v has no room among"), (42, 16_384, "v is larger than 4 KiB")] {
         assert!(why(items, room).is_some_and(|why| why.starts_with(told)), "{items} {:?}", why(items, room));
     }
 }

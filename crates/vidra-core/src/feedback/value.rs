@@ -8,7 +8,7 @@ use vidra_api::{
 
 use super::{Expression, Stop, View};
 use crate::{
-    health::expression::Output,
+    health::expression::{Output, TOO_LARGE},
     unseen::{escaped_json, shown},
 };
 
@@ -65,7 +65,7 @@ pub(super) fn form(name: &str, json: Value) -> Result<FeedbackValue, &'static st
         json => {
             let text = escaped_json(&json.to_string());
             if text.len() > JSON_MAX {
-                return Err("is larger than 2 KiB, or deeper than 8; give a part of it");
+                return Err(TOO_LARGE);
             }
             value.json = Some(text);
         }

@@ -15,7 +15,7 @@ use crate::manifest;
 const FIELDS: &str = "write apiVersion, kind and current, and where they are needed inProgress, failed, suspended, message, and observedGeneration: Ignore";
 /// What holds meanwhile.
 const UNTIL_THEN: &str =
-    "until then it is as it was before, and what never could be used opens no wave for its objects";
+    "until then it is as it was before, and what never could be read opens no wave for its objects";
 
 /// What was read last.
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ fn fault(problem: Problem, of: &BTreeMap<&str, &str>) -> Fault {
             );
             (place, true, why)
         }
-        Problem::Invalid { place, error } => (place, false, format!("{error}; {UNTIL_THEN}")),
+        Problem::Invalid { place, error } => (place, false, format!("{error}; {}", error.meanwhile())),
         Problem::TooMany { place, most } => {
             (place, false, format!("it is not read: {most} rules may be there in all"))
         }

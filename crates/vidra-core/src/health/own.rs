@@ -19,17 +19,16 @@ pub fn read(written: &[HealthCheckExpr], before: &Rules) -> (Rules, Vec<Problem>
 /// What is wrong with them, if something is: the first, and how many more.
 pub fn complaint(problems: &[Problem]) -> Option<String> {
     let mut invalid = problems.iter().filter_map(|problem| match problem {
-        Problem::Invalid { place, error } => Some(format!("{place}: {error}")),
+        Problem::Invalid { place, error } => Some((format!("{place}: {error}"), error.meanwhile())),
         Problem::TooMany { place, most } => {
-            Some(format!("{place} and what follows are not read; write at most {most} rules"))
+            let why = format!("{place} and what follows are not read; write at most {most} rules");
+            Some((why, "until then the others count"))
         }
         Problem::Duplicate { .. } => None,
     });
-    let first = invalid.next()?;
+    let (first, meanwhile) = invalid.next()?;
     let more = more(invalid.count(), |more| format!("; {more} more cannot be used either"));
-    Some(format!(
-        "{first}{more}; until then a rule is as it was before, and one that never could be used opens no wave"
-    ))
+    Some(format!("{first}{more}; {meanwhile}"))
 }
 
 /// Rules that do not count, for another is about the same.

@@ -152,6 +152,18 @@ pub enum RuleError {
     },
 }
 
+impl RuleError {
+    /// What holds until the rule is corrected.
+    pub(super) fn meanwhile(&self) -> &'static str {
+        match self {
+            Self::Scope { .. } => "until then what its list had before stays, and this rule judges nothing",
+            _ => {
+                "until then it is as it was before, and one that never could be used opens no wave for its objects"
+            }
+        }
+    }
+}
+
 /// A rule, read and checked.
 #[derive(Debug)]
 pub struct Rule {
@@ -289,11 +301,10 @@ impl Rule {
         for (status, expression) in &self.verdicts {
             match expression.truth(view) {
                 Ok(true) => return self.phrase(verdict(*status), view),
-                Ok(false) => {}
                 Err(Stop::Undefined(why)) if *status == HealthStatus::Current => {
                     lack = format!("; current: {why}");
                 }
-                Err(Stop::Undefined(_)) => {}
+                Ok(false) | Err(Stop::Undefined(_)) => {}
                 Err(Stop::Costly(why)) => return too_costly(why),
             }
         }

@@ -134,7 +134,7 @@ impl Rules {
         before: &Rules,
     ) -> (Rules, Vec<Problem>) {
         let (mut by_scope, mut problems) = (BTreeMap::<Scope, Entry>::new(), Vec::new());
-        let mut room = origin.pattern_room();
+        let (mut room, mut unplaced) = (origin.pattern_room(), BTreeSet::new());
         for (nth, (place, text)) in texts.into_iter().enumerate() {
             if nth == origin.most() {
                 problems.push(Problem::TooMany { place, most: origin.most() });
@@ -143,6 +143,7 @@ impl Rules {
             let scope = match text.scope() {
                 Ok(scope) => scope,
                 Err(error) => {
+                    unplaced.insert(list_of(&place).to_owned());
                     problems.push(Problem::Invalid { place, error });
                     continue;
                 }
@@ -176,6 +177,7 @@ impl Rules {
             };
             by_scope.insert(scope, entry);
         }
+        keep(&mut by_scope, before, &unplaced, (origin.most(), room));
         let mut rules = Rules { by_scope: by_scope.into_iter().collect(), digest: Default::default() };
         if !rules.is_empty() {
             let mut hash = Sha256::new();
@@ -228,6 +230,29 @@ impl Rules {
 /// 12 hex digits of a hash.
 pub(crate) fn short(hash: &[u8]) -> String {
     hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Keeps what these lists had before and do not write any more: it may be the rule of which they do not say what it is about.
+fn keep(
+    by_scope: &mut BTreeMap<Scope, Entry>,
+    before: &Rules,
+    lists: &BTreeSet<String>,
+    (most, mut room): (usize, PatternRoom),
+) {
+    if mutants::is(Mutant::ScopelessForgets) {
+        return;
+    }
+    for (scope, known) in before.by_scope.iter().filter(|(_, known)| lists.contains(list_of(&known.place))) {
+        let patterns = known.rule.as_ref().map_or(0, |rule| rule.patterns());
+        if by_scope.len() < most && !by_scope.contains_key(scope) && room.take(patterns).is_ok() {
+            by_scope.insert(scope.clone(), known.clone());
+        }
+    }
+}
+
+/// The list of a place in it: `rules` of `rules[3]`.
+fn list_of(place: &str) -> &str {
+    place.rsplit_once('[').map_or(place, |(list, _)| list)
 }
 
 /// The hash of what a rule says, each part with its length before it.

@@ -12,6 +12,7 @@ use crate::render::HashKey;
 fn gvk(kind: &str) -> Gvk {
     match kind {
         "CustomResourceDefinition" => Gvk::new("apiextensions.k8s.io", "v1", kind),
+        "APIService" => Gvk::new("apiregistration.k8s.io", "v1", kind),
         "Deployment" => Gvk::new("apps", "v1", kind),
         _ => Gvk::new("", "v1", kind),
     }

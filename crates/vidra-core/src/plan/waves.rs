@@ -2,7 +2,8 @@
 //!
 //! A wave starts when every object of the one before is applied and current. What it holds back is what is
 //! new: an object that was applied as it is declared now is repaired all the same, or one object that does
-//! not get healthy would stop the repair of everything behind it.
+//! not get healthy would stop the repair of everything behind it. A Namespace or CRD that is gone, or about to go,
+//! stops the repair of what is in it, and of what stands in the way of others while its backend is not there.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +32,10 @@ pub fn is_settled(want: &Want, held: &Held) -> bool {
 #[derive(Default)]
 struct Walk<'a> {
     wave: i32,
-    /// A Namespace or CRD that is not current: only others of these stages may go on, and perhaps repairs.
-    foundation: Option<Foundation<'a>>,
+    /// The first Namespace or CRD that is not current, and its wave: of what is new only others of these go on.
+    foundation: Option<(i32, &'a ObjectKey)>,
+    /// Those that are not there, or are about to go.
+    gone: Vec<&'a ObjectKey>,
     /// The first object of this wave that is not current.
     late: Option<&'a ObjectKey>,
     /// The first one that is suspended.
@@ -41,14 +44,6 @@ struct Walk<'a> {
     closed: bool,
     /// For which object, of which wave, and whether for nothing but suspended ones; none where that object cannot be planned.
     closed_by: Option<(i32, &'a ObjectKey, bool)>,
-}
-
-#[derive(Clone, Copy)]
-struct Foundation<'a> {
-    key: &'a ObjectKey,
-    wave: i32,
-    /// It is there and is only repaired, or nothing is done to it: so are things that were delivered into it.
-    lets_repair: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -65,20 +60,41 @@ impl<'a> Walk<'a> {
         (self.wave, self.late, self.suspended) = (wave, None, None);
     }
 
-    /// This object is not current; `stays`: nothing is applied to it; `is_kept`: or nothing but a repair.
-    fn note_late(&mut self, row: &Row<'a>, stays: bool, is_kept: bool) {
+    /// The Namespace or CRD for which an effect on this object waits.
+    fn foundation_of(&self, row: &Row<'_>, is_repair: bool) -> Option<&'a ObjectKey> {
+        if row.want.stage <= Stage::Foundations {
+            return None;
+        }
+        match is_repair && !mutants::is(Mutant::FoundationStopsRepair) {
+            true => {
+                let is_held = |gone: &&ObjectKey| row.want.stage == Stage::Admission || is_in(row.key, gone);
+                self.gone.iter().copied().find(is_held)
+            }
+            false => self.foundation.map(|(_, key)| key),
+        }
+    }
+
+    /// This object is not current; `stays`: nothing is applied to it.
+    fn note_late(&mut self, row: &Row<'a>, stays: bool) {
         let Row { key, want, .. } = *row;
         match stays && row.live.is_some_and(|live| live.suspended) {
             true => self.suspended.get_or_insert(key),
             false => self.late.get_or_insert(key),
         };
         if want.stage == Stage::Foundations {
-            let is_there = row.live.is_some_and(|live| !live.terminating);
-            let lets_repair = is_kept && is_there && !mutants::is(Mutant::FoundationStopsRepair);
-            if self.foundation.is_none_or(|first| first.lets_repair && !lets_repair) {
-                self.foundation = Some(Foundation { key, wave: self.wave, lets_repair });
+            self.foundation.get_or_insert((self.wave, key));
+            if row.live.is_none_or(|live| live.terminating) {
+                self.gone.push(key);
             }
         }
+    }
+}
+
+/// It is in this Namespace, or may be of the kind of this CRD, whose name ends with its group.
+fn is_in(key: &ObjectKey, foundation: &ObjectKey) -> bool {
+    match &*foundation.kind {
+        "Namespace" => key.namespace == foundation.name,
+        _ => foundation.name.split_once('.').is_none_or(|(_, group)| *key.group == *group),
     }
 }
 
@@ -94,38 +110,43 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
         let Row { key, want, .. } = *row;
         walk.enter(want.directives.wave, input);
         // Kinds and namespaces come first: what needs them would only fail.
-        let foundation = walk.foundation.filter(|_| want.stage > Stage::Foundations);
-        let needs = |action: &_| foundation.filter(|one| !one.lets_repair || !repairs(row, action, input));
-        match decide_by_mode(row, input) {
-            Decision::Act(action) if needs(&action).is_some() => held_by = held_by.or(foundation),
-            Decision::Act(action) if walk.closed && !repairs(row, &action, input) => {
+        let decision = decide_by_mode(row, input);
+        let is_repair = matches!(&decision, Decision::Act(action) if repairs(row, action, input));
+        let foundation = walk.foundation_of(row, is_repair);
+        match decision {
+            Decision::Act(_) if foundation.is_some() => held_by = held_by.or(foundation),
+            Decision::Act(_) if walk.closed && !is_repair => {
                 held_back.get_or_insert(want.directives.wave);
             }
             Decision::Act(action) => {
                 // A look changes nothing: what is there is waited for, or not, as it is.
                 let looks = matches!(action, Action::Look { .. }) || row.is_settled();
                 if !looks || !is_current(row, input) {
-                    walk.note_late(row, looks, looks || repairs(row, &action, input));
+                    walk.note_late(row, looks);
                 }
                 let effect = Effect { key: key.clone(), gvk: want.gvk.clone(), action };
                 stages.entry((want.directives.wave, want.stage)).or_default().push(effect);
             }
             Decision::Wait => {
                 plan.waits.push(Wait::Terminating(key.clone()));
-                walk.note_late(row, false, false);
+                walk.note_late(row, false);
             }
             Decision::Refuse(refusal) => {
                 plan.refusals.push(refusal);
                 walk.late.get_or_insert(key);
             }
             Decision::Nothing if is_current(row, input) => {}
-            Decision::Nothing => walk.note_late(row, true, true),
+            Decision::Nothing => walk.note_late(row, true),
         }
     }
     // What cannot be planned, of a kind that is not served yet, waits for it too.
-    let unplanned = walk.foundation.filter(|one| input.unplannable.is_some_and(|first| one.wave <= first));
-    if let Some(Foundation { key, .. }) = held_by.or(unplanned) {
-        plan.waits.insert(0, Wait::NotCurrent(key.clone()));
+    let unplanned = walk.foundation.filter(|(wave, _)| input.unplannable.is_some_and(|first| *wave <= first));
+    if let Some(key) = held_by.or(unplanned.map(|(_, key)| key)) {
+        // That one ends is no matter of health.
+        let ends = input.live.get(key).is_some_and(|live| live.terminating);
+        let first = if ends { Wait::Terminating(key.clone()) } else { Wait::NotCurrent(key.clone()) };
+        plan.waits.retain(|wait| *wait != first);
+        plan.waits.insert(0, first);
     }
     if let (Some(wave), Some((before, key, is_suspended))) = (held_back, walk.closed_by) {
         let key = key.clone();
@@ -174,6 +195,8 @@ impl Row<'_> {
 
 fn is_current(row: &Row<'_>, input: &PlanInput<'_>) -> bool {
     match row.live {
+        // Nothing can be made in it, whatever is waited for.
+        Some(live) if live.terminating && row.want.stage == Stage::Foundations => false,
         Some(live) => live.current || row.is_anothers(),
         // Drift that is left as it is holds nothing back.
         None if input.policy.drift != DriftPolicy::Correct => true,

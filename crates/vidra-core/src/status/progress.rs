@@ -9,7 +9,22 @@ use super::{
     reason::Reason,
     target::{Delivery, TargetFacts, state},
 };
-use crate::duration::told;
+use crate::{duration::told, object::ObjectKey};
+
+/// What of a target is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The wave up to which the revision is applied.
+    pub wave: i32,
+    /// The object of it for which the rest waits; `None`: nothing is held back.
+    pub gate: Option<ObjectKey>,
+}
+
+impl From<i32> for Awaited {
+    fn from(wave: i32) -> Self {
+        Self { wave, gate: None }
+    }
+}
 
 /// What is waited for now: since it was first waited for, as far as that is the same wave of the same revision.
 ///
@@ -21,7 +36,7 @@ pub(super) fn next(before: &VidraTargetStatus, facts: &TargetFacts<'_>) -> Optio
         Delivery::Waiting { .. } => !facts.leaving,
         _ => false,
     };
-    let wave = facts.awaited.filter(|_| waits)?;
+    let wave = facts.awaited.as_ref().filter(|_| waits)?.wave;
     let known = before.progress.as_ref().filter(|_| !is_moved(before, facts));
     let same = known.filter(|known| known.revision == facts.revision && known.wave == wave);
     Some(same.cloned().unwrap_or_else(|| Progress {
@@ -59,7 +74,8 @@ pub(super) fn late(
     let (TargetState::Progressing | TargetState::Waiting, _, message) = state(facts) else { return None };
     // No instant: it differs by cluster, and those that say the same are told together.
     let timeout = told(facts.timeout);
-    let first = match facts.unready.has_unjudged_in(&message) {
+    let gate = facts.awaited.as_ref().and_then(|awaited| awaited.gate.as_ref());
+    let first = match facts.unready.is_unjudged(gate) {
         true => "correct what keeps it from being judged; ",
         false => "",
     };
@@ -92,7 +108,7 @@ mod tests {
         TargetFacts {
             ready: 1,
             unready: unready.map_or_else(Unready::default, |health| unready::tests::one("web", health)),
-            awaited: Some(0),
+            awaited: Some(0.into()),
             ..target::tests::facts(delivery, second)
         }
     }
@@ -125,7 +141,7 @@ mod tests {
         let told =
             target_status(&target_status(&VidraTargetStatus::default(), &unjudged(1000)), &unjudged(1300));
         assert!(advice(&told).contains("; correct what keeps it from being judged; to go on"), "{told:?}");
-        // Of another object than the one that is told of.
+        // The message names another object.
         let mut both = late(1300);
         both.unready.add(&unready::tests::key("z"), HealthStatus::Unknown, None, WaitFor::Health);
         let told = target_status(&first, &both);
@@ -133,6 +149,16 @@ mod tests {
             advice(&told).contains("shop/web is not ready") && !advice(&told).contains("correct"),
             "{told:?}"
         );
+        let gate = |name| {
+            let awaited = || Some(Awaited { wave: 0, gate: Some(unready::tests::key(name)) });
+            let after = |before: &VidraTargetStatus, second| {
+                let facts =
+                    TargetFacts { delivery: waiting(), awaited: awaited(), now: at(second), ..both.clone() };
+                target_status(before, &facts)
+            };
+            advice(&after(&after(&VidraTargetStatus::default(), 1000), 1300))
+        };
+        assert_eq!(["web", "z"].map(|name| gate(name).contains("correct what keeps")), [false, true]);
         assert!(!advice(&over).contains("correct"), "{over:?}");
         // Clusters that wait for the same are told together, whenever each began.
         let later = target_status(&VidraTargetStatus::default(), &late(2000));
@@ -148,7 +174,8 @@ mod tests {
         let first = target_status(&VidraTargetStatus::default(), &facts(waiting(), None, 1000));
         let since = |status: &VidraTargetStatus| status.progress.clone().and_then(|progress| progress.since);
         assert_eq!(since(&first), Some(at(1000)));
-        let next = target_status(&first, &TargetFacts { awaited: Some(1), ..facts(waiting(), None, 1250) });
+        let next =
+            target_status(&first, &TargetFacts { awaited: Some(1.into()), ..facts(waiting(), None, 1250) });
         assert_eq!(since(&next), Some(at(1250)));
         let other = target_status(&next, &TargetFacts { revision: "r2", ..facts(waiting(), None, 1260) });
         assert_eq!(since(&other), Some(at(1260)));

@@ -12,7 +12,7 @@ use vidra_api::{
 
 use super::{
     changes::{Changes, changes},
-    progress,
+    progress::{self, Awaited},
     reason::Reason,
     unproven::Unproven,
     unready::Unready,
@@ -121,8 +121,8 @@ pub struct TargetFacts<'a> {
     pub unserved: bool,
     /// The highest generation of the VidraResource at which an object was applied.
     pub applied_generation: i64,
-    /// The wave up to which the revision is applied, if it is its health that is waited for.
-    pub awaited: Option<i32>,
+    /// What is waited for, if it is health.
+    pub awaited: Option<Awaited>,
     /// How long that may take.
     pub timeout: Duration,
     /// Now.
@@ -481,7 +481,7 @@ pub(super) mod tests {
         let told = target_status(&after, &facts(refused(), 30));
         assert_eq!((told.state, told.ready_revision.as_deref()), (Some(TargetState::Failed), Some("r1")));
         let failed = || TargetFacts { unready: unready::tests::one("web", HealthStatus::Failed), ..late() };
-        let timed_out = TargetFacts { awaited: Some(0), timeout: Duration::ZERO, ..late() };
+        let timed_out = TargetFacts { awaited: Some(0.into()), timeout: Duration::ZERO, ..late() };
         let beside = |delivery| TargetFacts { delivery, ..failed() };
         let ends = Delivery::Waiting { reason: Reason::ObjectTerminating, message: String::new() };
         for facts in [failed(), timed_out, beside(ends), beside(refused())] {

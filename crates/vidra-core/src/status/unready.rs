@@ -111,10 +111,11 @@ impl Unready {
         self.all == self.unawaited
     }
 
-    /// A message that names the object tells of one that cannot be judged.
-    pub(super) fn has_unjudged_in(&self, message: &str) -> bool {
-        let is_unjudged = |one: &&One| one.awaited && one.health == ObjectHealth::Unknown;
-        self.worst.iter().filter(is_unjudged).any(|one| message.contains(&one.key.to_string()))
+    /// The object that is waited for cannot be judged: the gate, or else the first.
+    pub(super) fn is_unjudged(&self, gate: Option<&ObjectKey>) -> bool {
+        let is_gate = |one: &&One| gate.is_none_or(|gate| one.key == *gate);
+        let one = self.worst.iter().find(is_gate);
+        one.is_some_and(|one| one.awaited && one.health == ObjectHealth::Unknown)
     }
 
     /// Some may get healthy yet, as far as one can see.
@@ -257,7 +258,7 @@ pub(super) mod tests {
         unready.add(&key("z"), HealthStatus::Failed, None, WaitFor::Health);
         assert_eq!(unready.first().unwrap().1, Reason::ObjectFailed);
 
-        let facts = TargetFacts { awaited: Some(0), ..facts(Delivery::Applied, 5) };
+        let facts = TargetFacts { awaited: Some(0.into()), ..facts(Delivery::Applied, 5) };
         let mut left = Unready::default();
         left.add_left(&key("b"));
         let status = target_status(&VidraTargetStatus::default(), &TargetFacts { unready: left, ..facts });
@@ -308,7 +309,7 @@ pub(super) mod tests {
         assert!(unready.is_empty() && !unready.is_waited_for() && unready.first().is_none());
         let status = target_status(
             &VidraTargetStatus::default(),
-            &TargetFacts { unready: unready.clone(), awaited: Some(0), ..facts(Delivery::Applied, 5) },
+            &TargetFacts { unready: unready.clone(), awaited: Some(0.into()), ..facts(Delivery::Applied, 5) },
         );
         assert_eq!((status.state, status.progress), (Some(TargetState::Ready), None));
         assert_eq!((status.unready.len(), status.unready[0].health), (1, ObjectHealth::Failed));

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use evaluation::Evaluation;
-pub(crate) use output::Output;
+pub(crate) use output::{Output, TOO_LARGE};
 pub(crate) use parser::PATTERNS_MAX;
 use tree::Node;
 use value::Value;

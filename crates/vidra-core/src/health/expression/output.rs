@@ -15,7 +15,8 @@ pub(crate) enum Output {
     Unfit(&'static str),
 }
 
-const TOO_LARGE: &str = "is larger than 2 KiB, or deeper than 8; give a part of it";
+/// Why JSON is not shown.
+pub(crate) const TOO_LARGE: &str = "is larger than 4 KiB, or deeper than 8; give a part of it";
 
 impl Output {
     pub(super) fn of(value: &Value<'_>, mut bytes: usize, depth: usize) -> Output {

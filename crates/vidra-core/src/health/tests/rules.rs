@@ -536,6 +536,30 @@ fn a_rule_that_cannot_be_used_any_more_is_as_it_was_and_one_that_never_could_ope
         assert_eq!(status(&broken), Unknown, "{bad}");
         assert_ne!(broken.digest(), first.digest(), "{bad}");
     }
+    // Of one that does not say what it is about nobody knows whether it is the one that was there.
+    let rules = |before: &Rules, rules: &[Value]| {
+        let (read, problems) = read_after(before, Origin::Resource, rules);
+        (read.scopes().map(ToString::to_string).collect::<Vec<_>>(), problems.len(), read)
+    };
+    let (gadget, other) =
+        (rule("example.com/v1", Some("Gadget"), "a"), rule("example.com/v1", Some("Shop"), "b"));
+    let scopeless = rule("Example.com/v1", Some("Gadget"), "a");
+    let (_, _, before) = rules(&none, &[gadget.clone(), other.clone()]);
+    let (kept, problems, after) = rules(&before, &[scopeless.clone(), other.clone()]);
+    assert_eq!((kept, problems), (vec!["example.com/Gadget".to_owned(), "example.com/Shop".to_owned()], 1));
+    assert_eq!(rules(&after, &[scopeless.clone(), other.clone()]).0.len(), 2, "as long as it is so");
+    assert_eq!(
+        rules(&after, std::slice::from_ref(&other)).0,
+        ["example.com/Shop"],
+        "then what is not written is gone"
+    );
+    assert_eq!(rules(&none, &[scopeless.clone(), other]).0, ["example.com/Shop"]);
+    // However often that is done, there are no more than may be written.
+    let twenty =
+        |tens: usize| (0..19).map(move |nth| rule("example.com/v1", Some(&format!("K{tens}{nth}")), "a"));
+    let all = |tens| [scopeless.clone()].into_iter().chain(twenty(tens)).collect::<Vec<_>>();
+    let last = (1..4).fold(Rules::default(), |before, tens| rules(&before, &all(tens)).2);
+    assert_eq!(last.scopes().count(), 20);
     // What says nothing of what it is about gates nothing, and is told.
     let (rules, problems) =
         Rules::read(Origin::Fleet, [("rules[0]".to_owned(), &RuleText::default())], &none);

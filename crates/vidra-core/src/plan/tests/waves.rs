@@ -121,21 +121,60 @@ fn a_namespace_that_is_not_current_holds_news_back_and_no_repair_of_what_is_in_i
     let more = State { delivered: true, ..state(sick("1", "n")).want("ConfigMap", "new", "h") };
     let plan = more.plan(Presence::Present);
     assert_eq!((acted(&plan).concat().len(), &plan.waits[..]), (2, &waits[..]));
-    // What is about to change, or to go, is waited for, whatever else is.
-    let dying = || Live { terminating: true, ..sick("1", "n") };
-    let once = with(state(dying()), "Namespace", "n", |directives| directives.apply = ApplyMode::Once);
-    let mut once = once.hold("Namespace", "n", "1");
-    once.inventory.get_mut(&key("Namespace", "n")).unwrap().settled = Some(hash("n").to_string().into());
+    // Neither a repair of its own, nor a change that may be refused each time, stops those of others.
     let whole = |state| State { delivered: true, ..state };
-    for state in [state(sick("1", "old")), whole(state(dying())), whole(once)] {
-        let plan = state.plan(Presence::Present);
-        assert!(!acted(&plan).concat().contains(&"edited".to_owned()), "{plan:?}");
-        assert_eq!(plan.waits[0], waits[0]);
-    }
-    // A repair of its own stops no other.
     let drifted = Live { drift: Drift::Differs, ..sick("1", "n") };
     let plan = whole(state(drifted)).plan(Presence::Present);
     assert_eq!((acted(&plan).concat().len(), plan.waits.len()), (3, 0), "{plan:?}");
+    let plan = state(sick("1", "old")).plan(Presence::Present);
+    assert_eq!(
+        (acted(&plan).concat(), &plan.waits[..]),
+        (vec!["n".to_owned(), "edited".to_owned()], &waits[..])
+    );
+}
+
+#[test]
+fn what_is_gone_or_about_to_go_stops_the_repair_of_what_is_in_it_alone() {
+    let edited = || Live { drift: Drift::Differs, ..live("2", "h") };
+    let state = |kind: &str, name: &str, ends: Option<Live>| {
+        let state = State::default().want(kind, name, "n").want("ConfigMap", "edited", "h");
+        let state = in_wave(state, "Deployment", "second", 1).hold("Deployment", "second", "3");
+        let state = state.live("ConfigMap", "edited", edited());
+        let state = ends.into_iter().fold(state, |state, live| state.live(kind, name, live));
+        State { delivered: true, ..state.hold(kind, name, "1") }
+    };
+    let repairs = |state: &State| {
+        let plan = state.plan(Presence::Present);
+        let of = |name| acted(&plan).concat().iter().any(|one| one == name);
+        (of("edited"), of("second"), plan.waits.first().cloned())
+    };
+    let dying = || Live { terminating: true, ..sick("1", "n") };
+    let ends = |name| Some(Wait::Terminating(key("Namespace", name)));
+    assert_eq!(repairs(&state("Namespace", "shop", Some(dying()))), (false, false, ends("shop")));
+    assert_eq!(repairs(&state("Namespace", "other", Some(dying()))), (true, true, ends("other")));
+    let gone = Some(Wait::NotCurrent(key("Namespace", "shop")));
+    assert_eq!(repairs(&state("Namespace", "shop", None)), (false, false, gone));
+    // A CRD by its group.
+    let crd = |name| repairs(&state("CustomResourceDefinition", name, Some(dying())));
+    assert_eq!((crd("gadgets.apps").0, crd("gadgets.apps").1), (true, false));
+    assert_eq!((crd("gadgets.example.com").0, crd("gadgets.example.com").1), (true, true));
+    // What calls a backend may keep the Namespace of that from its end.
+    let hook = |ends| {
+        let state = state("Namespace", "other", Some(ends)).want("APIService", "a", "h");
+        acted(&state.hold("APIService", "a", "4").plan(Presence::Present)).concat().contains(&"a".to_owned())
+    };
+    assert_eq!((hook(dying()), hook(sick("1", "n"))), (false, true));
+    // Whatever is waited for of it, and whosever it is.
+    for (mode, current, proof) in
+        [(ApplyMode::Once, false, true), (ApplyMode::Once, true, true), (ApplyMode::IfAbsent, true, false)]
+    {
+        let ending = Live { terminating: true, current, proof, ..live("1", "n") };
+        let state = state("Namespace", "shop", Some(ending));
+        let mut state = with(state, "Namespace", "shop", |directives| directives.apply = mode);
+        state.inventory.get_mut(&key("Namespace", "shop")).unwrap().settled =
+            Some(hash("n").to_string().into());
+        assert_eq!(repairs(&state), (false, false, ends("shop")), "{mode:?} {current}");
+    }
 }
 
 #[test]
