@@ -119,17 +119,13 @@ impl Question<'_> {
             Some(ObjectHealth::InProgress) => Ok(HealthStatus::InProgress),
             Some(ObjectHealth::Terminating) => Ok(HealthStatus::Terminating),
             Some(ObjectHealth::Unknown) => Ok(HealthStatus::Unknown),
-            Some(ObjectHealth::NotFound) => Err(match one.and_then(|one| one.note.as_deref()) {
-                Some(note) => {
-                    format!("{}: the hub does not see it: {}", clean(&key.to_string()), clean(note))
-                }
-                None => {
-                    format!(
-                        "{}: the hub has not seen it in the member yet; ask again",
-                        clean(&key.to_string())
-                    )
-                }
-            }),
+            Some(ObjectHealth::NotFound) => {
+                let why = match one.and_then(|one| one.note.as_deref()) {
+                    Some(note) => format!("the hub does not see it: {}", clean(note)),
+                    None => "the hub has not seen it in the member yet; ask again".to_owned(),
+                };
+                Err(format!("{}: {why}", clean(&key.to_string())))
+            }
             None if status.unready_total.is_none() => Ok(HealthStatus::Current),
             None => Err("the status lists only some of the objects that are not well".to_owned()),
         }

@@ -6,16 +6,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    rule::RuleText,
+    rule::{RuleText, UNTIL_THEN},
     rules::{Origin, Problem, Rules},
 };
 use crate::manifest;
 
 /// What stands in a rule.
 const FIELDS: &str = "write apiVersion, kind and current, and where they are needed inProgress, failed, suspended, message, and observedGeneration: Ignore";
-/// What holds meanwhile.
-const UNTIL_THEN: &str =
-    "until then it is as it was before, and what never could be read opens no wave for its objects";
 
 /// What was read last.
 #[derive(Debug, Default)]

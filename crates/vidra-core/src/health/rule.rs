@@ -152,14 +152,16 @@ pub enum RuleError {
     },
 }
 
+/// What holds until what cannot be used is corrected.
+pub(super) const UNTIL_THEN: &str =
+    "until then it is as it was before, and what never could be used opens no wave for its objects";
+
 impl RuleError {
     /// What holds until the rule is corrected.
     pub(super) fn meanwhile(&self) -> &'static str {
         match self {
             Self::Scope { .. } => "until then what its list had before stays, and this rule judges nothing",
-            _ => {
-                "until then it is as it was before, and one that never could be used opens no wave for its objects"
-            }
+            _ => UNTIL_THEN,
         }
     }
 }

@@ -536,7 +536,7 @@ fn a_rule_that_cannot_be_used_any_more_is_as_it_was_and_one_that_never_could_ope
         assert_eq!(status(&broken), Unknown, "{bad}");
         assert_ne!(broken.digest(), first.digest(), "{bad}");
     }
-    // Of one that does not say what it is about nobody knows whether it is the one that was there.
+    // One that does not say what it is about may be the one that was there.
     let rules = |before: &Rules, rules: &[Value]| {
         let (read, problems) = read_after(before, Origin::Resource, rules);
         (read.scopes().map(ToString::to_string).collect::<Vec<_>>(), problems.len(), read)
@@ -547,7 +547,7 @@ fn a_rule_that_cannot_be_used_any_more_is_as_it_was_and_one_that_never_could_ope
     let (_, _, before) = rules(&none, &[gadget.clone(), other.clone()]);
     let (kept, problems, after) = rules(&before, &[scopeless.clone(), other.clone()]);
     assert_eq!((kept, problems), (vec!["example.com/Gadget".to_owned(), "example.com/Shop".to_owned()], 1));
-    assert_eq!(rules(&after, &[scopeless.clone(), other.clone()]).0.len(), 2, "as long as it is so");
+    assert_eq!(rules(&after, &[scopeless.clone(), other.clone()]).0.len(), 2, "while it stays malformed");
     assert_eq!(
         rules(&after, std::slice::from_ref(&other)).0,
         ["example.com/Shop"],
