@@ -1,11 +1,10 @@
 //! The hub's process: parse, run, and one line on stderr when it cannot.
 #![expect(clippy::print_stderr, reason = "the last word of a process that fails is for its user")]
 
-use std::{process::ExitCode, thread};
+use std::process::ExitCode;
 
 use clap::Parser;
 use tokio::runtime::Builder;
-use vidra_core::health::library;
 use vidra_hub::{cli::Flags, process, telemetry};
 
 /// Chosen by measurement: docs/decisions/0017-allocator.md.
@@ -18,9 +17,6 @@ const STACK: usize = 8 << 20;
 fn main() -> ExitCode {
     let flags = Flags::parse();
     telemetry::start(flags.json_logs, flags.default_log());
-    // The shipped health rules take 30 ms to read, beside the first calls of the hub's API. Without the thread they are read
-    // when they are needed.
-    drop(thread::Builder::new().stack_size(STACK).spawn(library::rules));
     let threads = flags.worker_threads();
     let mut runtime = Builder::new_multi_thread();
     let runtime = runtime.worker_threads(threads).thread_stack_size(STACK).enable_all();

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
-use super::rule::RuleText;
-use super::rules::{Origin, Problem, RuleSet, Rules};
+use super::rule::{RuleText, Scope};
+use super::rules::{RuleSet, Rules};
 
 /// The name and the text of each file.
 macro_rules! files {
@@ -94,9 +95,13 @@ pub const FILES: &[(&str, &str)] = files![
     "zalando-postgres-operator",
 ];
 
-static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| Arc::new(load().0));
+static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| {
+    let texts = FILES.iter().flat_map(|(_, file)| texts(file));
+    Arc::new(Rules::unread(texts.filter_map(|text| Some((scope(text)?, hash(text), || read(text))))))
+});
 
-/// All shipped rules, read once in a process.
+/// All shipped rules. Each is read when an object of its scope is judged first: to read all takes 30 ms, and a member has few
+/// of their kinds.
 pub fn rules() -> Arc<Rules> {
     SHIPPED.clone()
 }
@@ -106,30 +111,39 @@ pub fn rule_set() -> RuleSet {
     RuleSet::new(Arc::default(), Arc::default(), rules())
 }
 
-/// Reads them, and tells what is wrong; a test holds the files to nothing.
-pub(super) fn load() -> (Rules, Vec<Problem>) {
-    let texts: Vec<_> = FILES.iter().flat_map(|(name, text)| entries(name, text)).collect();
-    Rules::read(Origin::Shipped, texts.iter().map(|(place, text)| (place.clone(), text)), &Rules::default())
+/// The rules of one file, without what proves them.
+pub fn entries(name: &str, file: &'static str) -> Vec<(String, RuleText)> {
+    let place = |nth| format!("{name}.yaml, rules[{nth}]");
+    texts(file).enumerate().map(|(nth, text)| (place(nth), read(text))).collect()
 }
 
-/// The rules of one file, without what proves them. One that cannot be read is left out: the test counts them.
-pub fn entries(name: &str, text: &str) -> Vec<(String, RuleText)> {
-    let file: Value = serde_saphyr::from_str(&without_cases(text)).unwrap_or_default();
-    let rules = file["rules"].as_array().into_iter().flatten().enumerate();
-    let read = |(nth, rule): (usize, &Value)| {
-        let mut rule = rule.as_object()?.clone();
-        rule.retain(|field, _| field != "source");
-        Some((format!("{name}.yaml, rules[{nth}]"), serde_json::from_value(Value::Object(rule)).ok()?))
+/// The text of each rule of a file, without its cases, which come last and are most of it.
+fn texts(file: &'static str) -> impl Iterator<Item = &'static str> {
+    let rules = file.split("\n- ").skip(1);
+    rules.map(|rule| rule.split_once("\n  cases:").map_or(rule, |(text, _)| text))
+}
+
+/// What a rule is about, which its first two lines say.
+fn scope(text: &str) -> Option<Scope> {
+    let mut lines = text.lines();
+    let api_version = lines.next()?.strip_prefix("apiVersion: ")?.trim_matches(['"', '\'']).to_owned();
+    let kind = lines.next().and_then(|line| line.strip_prefix("  kind: ")).map(str::to_owned);
+    RuleText { api_version, kind, ..RuleText::default() }.scope().ok()
+}
+
+/// Of what it says: its source and what is remarked beside it are no part of that.
+fn hash(text: &str) -> [u8; 32] {
+    let says = text.lines().filter(|line| !line.starts_with("  #") && !line.starts_with("  source:"));
+    says.fold(Sha256::new(), |hash, line| hash.chain_update(line).chain_update("\n")).finalize().into()
+}
+
+/// Reads the text of one rule. One that cannot be read is a rule that cannot be used; a test holds the files to none.
+fn read(text: &str) -> RuleText {
+    let read = || {
+        let [mut rule] = serde_saphyr::from_str::<[Map<String, Value>; 1]>(&format!("- {text}")).ok()?;
+        rule.remove("source");
+        serde_json::from_value(Value::Object(rule)).ok()
     };
-    rules.filter_map(read).collect()
-}
-
-/// A file without its cases, which are most of it: each process reads the rules when it starts.
-fn without_cases(text: &str) -> String {
-    let mut is_kept = true;
-    let kept = text.split_inclusive('\n').filter(|line| {
-        is_kept = line.starts_with("- ") || is_kept && line.trim_end() != "  cases:";
-        is_kept
-    });
-    kept.collect()
+    let fault = || RuleText { fault: Some("its file cannot be read".to_owned()), ..RuleText::default() };
+    read().unwrap_or_else(fault)
 }

@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    fmt,
+    sync::{Arc, LazyLock},
 };
 
 use serde_json::Value;
@@ -109,12 +110,31 @@ pub enum Problem {
 }
 
 /// A rule, or that it cannot be used: its objects are Unknown then, and no gate opens for them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Entry {
     place: String,
-    rule: Result<Arc<Rule>, RuleError>,
+    rule: Arc<LazyRule>,
     /// Of what it says.
     hash: [u8; 32],
+}
+
+type ReadRule = Result<Rule, RuleError>;
+type LazyRule = LazyLock<ReadRule, Box<dyn FnOnce() -> ReadRule + Send>>;
+
+impl Entry {
+    fn new(place: String, hash: [u8; 32], read: impl FnOnce() -> ReadRule + Send + 'static) -> Self {
+        Self { place, rule: Arc::new(LazyLock::new(Box::new(read))), hash }
+    }
+
+    fn rule(&self) -> Result<&Rule, &RuleError> {
+        LazyLock::force(&self.rule).as_ref()
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("place", &self.place).field("rule", &self.rule).finish_non_exhaustive()
+    }
 }
 
 /// The rules of one origin.
@@ -158,7 +178,7 @@ impl Rules {
             let read = read.and_then(|()| Rule::compile(text, &scope));
             let read = read.and_then(|rule| room.take(rule.patterns()).map(|()| rule).map_err(unfit));
             let entry = match read {
-                Ok(rule) => Entry { place, rule: Ok(Arc::new(rule)), hash: hash_of(&scope, text) },
+                Ok(rule) => Entry::new(place, hash_of(&scope, text), || Ok(rule)),
                 Err(error) => {
                     problems.push(Problem::Invalid { place: place.clone(), error: error.clone() });
                     if mutants::is(Mutant::BrokenRuleIsNone) {
@@ -166,11 +186,9 @@ impl Rules {
                     }
                     let known = before.get(scope.key()).map(|(_, known)| known);
                     let hash = hash_of_broken(&scope, text, &error);
-                    let broken = || Entry { place, rule: Err(error), hash };
+                    let broken = || Entry::new(place, hash, || Err(error));
                     known
-                        .filter(|known| {
-                            known.rule.as_ref().is_ok_and(|rule| room.take(rule.patterns()).is_ok())
-                        })
+                        .filter(|known| known.rule().is_ok_and(|rule| room.take(rule.patterns()).is_ok()))
                         .cloned()
                         .unwrap_or_else(broken)
                 }
@@ -178,13 +196,30 @@ impl Rules {
             by_scope.insert(scope, entry);
         }
         keep(&mut by_scope, before, &unplaced, (origin.most(), room));
+        (Self::of(by_scope), problems)
+    }
+
+    /// Rules of which each is read when an object of its scope is judged first: what each is about, a hash of what it says,
+    /// and how its text is read.
+    pub(super) fn unread<R>(rules: impl IntoIterator<Item = (Scope, [u8; 32], R)>) -> Rules
+    where
+        R: FnOnce() -> RuleText + Send + 'static,
+    {
+        let entry = |(scope, hash, text): (Scope, _, R)| {
+            let about = scope.clone();
+            (scope, Entry::new(String::new(), hash, move || Rule::compile(&text(), &about)))
+        };
+        Self::of(rules.into_iter().map(entry).collect())
+    }
+
+    fn of(by_scope: BTreeMap<Scope, Entry>) -> Rules {
         let mut rules = Rules { by_scope: by_scope.into_iter().collect(), digest: Default::default() };
         if !rules.is_empty() {
             let mut hash = Sha256::new();
             rules.by_scope.iter().for_each(|(_, entry)| hash.update(entry.hash));
             rules.digest = hash.finalize().into();
         }
-        (rules, problems)
+        rules
     }
 
     fn get(&self, key: ScopeKey<'_>) -> Option<&(Scope, Entry)> {
@@ -243,7 +278,7 @@ fn keep(
         return;
     }
     for (scope, known) in before.by_scope.iter().filter(|(_, known)| lists.contains(list_of(&known.place))) {
-        let patterns = known.rule.as_ref().map_or(0, |rule| rule.patterns());
+        let patterns = known.rule().map_or(0, Rule::patterns);
         if by_scope.len() < most && !by_scope.contains_key(scope) && room.take(patterns).is_ok() {
             by_scope.insert(scope.clone(), known.clone());
         }
@@ -377,7 +412,7 @@ impl RuleSet {
             origins.iter().find_map(|(origin, rules)| {
                 let (scope, entry) = rules.get(key)?;
                 let hash = u64::from_be_bytes(*entry.hash.first_chunk()?);
-                Some(Match { scope, origin: *origin, rule: entry.rule.as_ref().map(|rule| &**rule), hash })
+                Some(Match { scope, origin: *origin, rule: entry.rule(), hash })
             })
         })
     }

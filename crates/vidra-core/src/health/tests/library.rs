@@ -1,13 +1,13 @@
 //! Every shipped rule has a source and cases, and every case gets its verdict.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, sync::Mutex};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::health::{
-    Basis, HealthStatus, facts::Facts, judge, library, rule::Groups, rule::RuleText, rules::RuleSet,
-    rules::Rules,
+    Basis, HealthStatus, facts::Facts, judge, library, rule::Groups, rule::RuleText, rules::Origin,
+    rules::RuleSet, rules::Rules,
 };
 
 #[derive(Deserialize)]
@@ -103,20 +103,24 @@ fn wrong(name: &str, nth: usize, rule: &Value, set: &RuleSet) -> Vec<String> {
 
 #[test]
 fn every_shipped_rule_has_a_source_and_cases_and_every_case_its_verdict() {
-    let (rules, problems) = library::load();
-    assert!(problems.is_empty(), "{problems:#?}");
     let set = library::rule_set();
-    let mut all = Vec::new();
+    let (mut all, mut texts) = (Vec::new(), Vec::new());
     for (name, text) in library::FILES {
         let file: File = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{name}.yaml: {error}"));
         assert_eq!(file.project, *name, "a file is named for its project");
-        let read: Vec<_> = library::entries(name, text).into_iter().map(|(_, rule)| rule).collect();
+        let read = library::entries(name, text);
         let written: Vec<_> = file.rules.iter().map(without_proof).collect();
-        assert_eq!(read, written, "{name}.yaml: each rule is read as it is written");
+        let rules: Vec<_> = read.iter().map(|(_, rule)| rule.clone()).collect();
+        assert_eq!(rules, written, "{name}.yaml: each rule is read as it is written");
+        texts.extend(read);
         all.extend(file.rules.iter().enumerate().flat_map(|(nth, rule)| wrong(name, nth, rule, &set)));
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
-    assert!(rules.scopes().count() >= library::FILES.len());
+    let placed = texts.iter().map(|(place, text)| (place.clone(), text));
+    let (read, problems) = Rules::read(Origin::Shipped, placed, &Rules::default());
+    assert!(problems.is_empty(), "{problems:#?}");
+    let rules = library::rules();
+    assert!(rules.scopes().eq(read.scopes()), "what each is about is known before it is read");
     assert!(rules.scopes().any(|scope| scope.groups == Groups::One("cert-manager.io".to_owned())));
 }
 
@@ -152,4 +156,32 @@ fn a_route_with_as_many_parents_as_it_may_have_is_judged_within_the_bound_of_ste
         "status": {"parents": answers}});
     let health = judge(&route, &library::rule_set(), &Facts::default()).health;
     assert_eq!(health.status, HealthStatus::Current, "{}", health.message);
+}
+
+#[test]
+fn a_shipped_rule_is_read_when_an_object_of_its_scope_is_judged_first_and_once() {
+    static READ: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    let rule = |kind: &'static str, nth| {
+        let text = RuleText {
+            api_version: "example.com/v1".to_owned(),
+            kind: Some(kind.to_owned()),
+            current: Some("true".to_owned()),
+            ..RuleText::default()
+        };
+        (text.scope().unwrap(), [nth; 32], move || {
+            READ.lock().unwrap().push(kind);
+            text
+        })
+    };
+    let rules = Arc::new(Rules::unread([rule("Gadget", 1), rule("Widget", 2)]));
+    let set = RuleSet::new(Arc::default(), Arc::default(), rules.clone());
+    let health = |kind| {
+        let object = json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "a"}});
+        judge(&object, &set, &Facts::default()).health.status
+    };
+    assert_ne!((rules.digest(), rules.scopes().count()), (String::new(), 0));
+    health("Other");
+    assert_eq!(*READ.lock().unwrap(), [""; 0], "nothing of theirs was judged");
+    assert_eq!([health("Widget"), health("Widget")], [HealthStatus::Current; 2]);
+    assert_eq!(*READ.lock().unwrap(), ["Widget"]);
 }
