@@ -41,7 +41,7 @@ pub struct HealthCheckExpr {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = EXPRESSION_MAX))]
     pub suspended: Option<String>,
-    /// Gives the text that tells why; numbers and times in it are left out.
+    /// Gives the text that tells why; numbers and times in it are shown as #.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = EXPRESSION_MAX))]
     pub message: Option<String>,

@@ -97,7 +97,7 @@ pub const FILES: &[(&str, &str)] = files![
 
 static SHIPPED: LazyLock<Arc<Rules>> = LazyLock::new(|| {
     let texts = FILES.iter().flat_map(|(_, file)| texts(file));
-    Arc::new(Rules::unread(texts.filter_map(|text| Some((scope(text)?, hash(text), || read(text))))))
+    Arc::new(Rules::lazy(texts.filter_map(|text| Some((scope(text)?, hash(text), || read(text))))))
 });
 
 /// All shipped rules. Each is read when an object of its scope is judged first: to read all takes 30 ms, and a member has few

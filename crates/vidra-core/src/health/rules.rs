@@ -201,7 +201,7 @@ impl Rules {
 
     /// Rules of which each is read when an object of its scope is judged first: what each is about, a hash of what it says,
     /// and how its text is read.
-    pub(super) fn unread<R>(rules: impl IntoIterator<Item = (Scope, [u8; 32], R)>) -> Rules
+    pub(super) fn lazy<R>(rules: impl IntoIterator<Item = (Scope, [u8; 32], R)>) -> Rules
     where
         R: FnOnce() -> RuleText + Send + 'static,
     {

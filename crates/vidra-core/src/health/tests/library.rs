@@ -173,7 +173,7 @@ fn a_shipped_rule_is_read_when_an_object_of_its_scope_is_judged_first_and_once()
             text
         })
     };
-    let rules = Arc::new(Rules::unread([rule("Gadget", 1), rule("Widget", 2)]));
+    let rules = Arc::new(Rules::lazy([rule("Gadget", 1), rule("Widget", 2)]));
     let set = RuleSet::new(Arc::default(), Arc::default(), rules.clone());
     let health = |kind| {
         let object = json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "a"}});
