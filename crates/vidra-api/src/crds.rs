@@ -10,7 +10,7 @@ use crate::{MemberCluster, VidraInventory, VidraResource, VidraTarget, labels::S
 
 /// The number of the schemas, which each CRD bears as an annotation. It is raised with each change of a schema: a hub
 /// does not start where one has a lower number than its own.
-pub const SCHEMA: u32 = 8;
+pub const SCHEMA: u32 = 9;
 
 /// Values of enums by the name that they have now, and the one that they had: a hub that is older than these CRDs works
 /// with them, and writes the old one.

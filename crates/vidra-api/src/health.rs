@@ -14,8 +14,9 @@ pub const EXPRESSION_MAX: usize = 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = schema::rule(
-    "has(self.kind) || self.apiVersion.matches('^[^/]*[.]')",
-    "give a kind, or a group with a dot in its name: rules without a kind do not count for what Kubernetes brings",
+    "has(self.kind) || self.apiVersion.matches('^[^/]*[.]') \
+     && !self.apiVersion.matches('^(apiextensions|apiregistration|rbac[.]authorization)[.]k8s[.]io(/|$)')",
+    "give a kind, or a group that Kubernetes does not bring: rules without a kind do not count for its own",
 )))]
 pub struct HealthCheckExpr {
     /// The group, with or without a version, which does not count: cert-manager.io/v1; or a family of groups:

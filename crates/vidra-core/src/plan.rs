@@ -24,7 +24,7 @@ use crate::{
     merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey, Scope},
-    render::{DeclaredHash, Stage},
+    render::{DeclaredHash, Role, Stage},
     uid::Uid,
 };
 
@@ -52,6 +52,8 @@ pub struct Want {
     pub directives: Directives,
     /// Hash of what is declared.
     pub hash: DeclaredHash,
+    /// What it is to other objects.
+    pub role: Role,
 }
 
 /// What a target's inventory holds, by object key.

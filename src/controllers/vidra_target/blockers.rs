@@ -164,7 +164,7 @@ mod tests {
         let (key, mut desired) = (ObjectKey::new(&gvk, "shop", "web"), Desired::default());
         let (scope, stage) = (vidra_core::object::Scope::Namespaced, Stage::of(&gvk));
         let hash = DeclaredHash::of(&"web".into(), &HashKey::new([7; 32]));
-        let want = Want { gvk, scope, stage, directives: Default::default(), hash };
+        let want = Want { gvk, scope, stage, directives: Default::default(), hash, role: Default::default() };
         desired.wants.insert(key.clone(), want);
         let waits = |waits: &[Wait]| Plan { waits: waits.to_vec(), ..Plan::default() };
         let (all, gate) = (waits(&[]), waits(&[Wait::NotCurrent(key.clone())]));

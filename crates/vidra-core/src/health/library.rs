@@ -132,7 +132,7 @@ fn scope(text: &str) -> Option<Scope> {
 }
 
 /// Of what it says: its source and what is remarked beside it are no part of that.
-fn hash(text: &str) -> [u8; 32] {
+pub(super) fn hash(text: &str) -> [u8; 32] {
     let says = text.lines().filter(|line| !line.starts_with("  #") && !line.starts_with("  source:"));
     says.fold(Sha256::new(), |hash, line| hash.chain_update(line).chain_update("\n")).finalize().into()
 }

@@ -186,11 +186,13 @@ impl Rules {
                     }
                     let known = before.get(scope.key()).map(|(_, known)| known);
                     let hash = hash_of_broken(&scope, text, &error);
-                    let broken = || Entry::new(place, hash, || Err(error));
-                    known
-                        .filter(|known| known.rule().is_ok_and(|rule| room.take(rule.patterns()).is_ok()))
-                        .cloned()
-                        .unwrap_or_else(broken)
+                    let fits =
+                        |known: &&Entry| known.rule().is_ok_and(|rule| room.take(rule.patterns()).is_ok());
+                    let entry = match known.filter(fits) {
+                        Some(known) => known.clone(),
+                        None => Entry::new(String::new(), hash, || Err(error)),
+                    };
+                    Entry { place, ..entry }
                 }
             };
             by_scope.insert(scope, entry);

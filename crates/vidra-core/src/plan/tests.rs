@@ -29,8 +29,8 @@ fn hash(name: &str) -> DeclaredHash {
 
 fn want(kind: &str, content: &str) -> Want {
     let gvk = gvk(kind);
-    let stage = Stage::of(&gvk);
-    Want { gvk, scope: Scope::Namespaced, stage, directives: Directives::default(), hash: hash(content) }
+    let (stage, directives) = (Stage::of(&gvk), Directives::default());
+    Want { gvk, scope: Scope::Namespaced, stage, directives, hash: hash(content), role: Role::Plain }
 }
 
 fn held(uid: &str) -> Held {

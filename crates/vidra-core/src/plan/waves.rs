@@ -3,7 +3,7 @@
 //! A wave starts when every object of the one before is applied and current. What it holds back is what is
 //! new: an object that was applied as it is declared now is repaired all the same, or one object that does
 //! not get healthy would stop the repair of everything behind it. A Namespace or CRD that is gone, or about to go,
-//! stops the repair of what is in it, and of what stands in the way of others while its backend is not there.
+//! stops the repair of what is in it, and of what stands in the way of others while what it calls or reads is not there.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::ObjectKey,
-    render::{DeclaredHash, Stage},
+    render::{DeclaredHash, Role, Stage},
 };
 
 /// Whether nothing more is done for an object, whatever became of it: it was applied for this content and
@@ -35,7 +35,7 @@ struct Walk<'a> {
     /// The first Namespace or CRD that is not current, and its wave: of what is new only others of these go on.
     foundation: Option<(i32, &'a ObjectKey)>,
     /// Those that are not there, or are about to go.
-    gone: Vec<&'a ObjectKey>,
+    gone: Vec<(&'a ObjectKey, &'a Want)>,
     /// The first object of this wave that is not current.
     late: Option<&'a ObjectKey>,
     /// The first one that is suspended.
@@ -67,8 +67,8 @@ impl<'a> Walk<'a> {
         }
         match is_repair && !mutants::is(Mutant::FoundationStopsRepair) {
             true => {
-                let is_held = |gone: &&ObjectKey| row.want.stage == Stage::Admission || is_in(row.key, gone);
-                self.gone.iter().copied().find(is_held)
+                let mut gone = self.gone.iter();
+                gone.find(|(key, want)| stands_on(row, key, want)).map(|(key, _)| *key)
             }
             false => self.foundation.map(|(_, key)| key),
         }
@@ -84,17 +84,21 @@ impl<'a> Walk<'a> {
         if want.stage == Stage::Foundations {
             self.foundation.get_or_insert((self.wave, key));
             if row.live.is_none_or(|live| live.terminating) {
-                self.gone.push(key);
+                self.gone.push((key, want));
             }
         }
     }
 }
 
-/// It is in this Namespace, or may be of the kind of this CRD, whose name ends with its group.
-fn is_in(key: &ObjectKey, foundation: &ObjectKey) -> bool {
-    match &*foundation.kind {
-        "Namespace" => key.namespace == foundation.name,
-        _ => foundation.name.split_once('.').is_none_or(|(_, group)| *key.group == *group),
+/// It is in this Namespace, or of the kind of this CRD; or it stands in the way of others without what is in the one or of
+/// the other.
+fn stands_on(Row { key, want, .. }: &Row<'_>, foundation: &ObjectKey, is: &Want) -> bool {
+    match &is.role {
+        Role::Brings(brought) => {
+            let (group, kind) = brought;
+            (&*key.group, &*key.kind) == (&**group, &**kind) || want.role.reads(brought)
+        }
+        _ => key.namespace == foundation.name || want.role.calls(&foundation.name),
     }
 }
 

@@ -436,3 +436,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_an_object_is_to_others_is_read_from_what_it_declares() {
+    let of = |stage, body: serde_json::Value| Role::of(stage, &body);
+    let kind = |group: &str, kind: &str| (Box::from(group), Box::from(kind));
+    let crd = json!({"spec": {"group": "example.com", "names": {"kind": "Gadget", "plural": "gadgets"}}});
+    assert_eq!(of(Stage::Foundations, crd.clone()), Role::Brings(kind("example.com", "Gadget")));
+    assert_eq!(of(Stage::Foundations, json!({"spec": {}})), Role::Plain, "a Namespace");
+    assert_eq!(of(Stage::Rest, crd), Role::Plain);
+    let hooks = of(
+        Stage::Admission,
+        json!({"webhooks": [
+            {"clientConfig": {"service": {"namespace": "a", "name": "x"}}},
+            {"clientConfig": {"url": "https://example.com"}},
+            {"clientConfig": {"service": {"namespace": "b", "name": "x"}}},
+        ]}),
+    );
+    assert!(hooks.calls("a") && hooks.calls("b") && !hooks.calls("c"), "{hooks:?}");
+    let api = of(Stage::Admission, json!({"spec": {"service": {"namespace": "c", "name": "x"}}}));
+    assert!(api.calls("c") && !api.calls("a"), "{api:?}");
+    for (api_version, group) in [("example.com/v1", "example.com"), ("v1", "")] {
+        let param = json!({"spec": {"paramKind": {"apiVersion": api_version, "kind": "Limit"}}});
+        let policy = of(Stage::Admission, param);
+        assert!(policy.reads(&kind(group, "Limit")) && !policy.reads(&kind(group, "Other")), "{policy:?}");
+    }
+    assert!(!of(Stage::Admission, json!({"spec": {"service": null}})).calls(""));
+}

@@ -351,6 +351,9 @@ pub(super) fn state(facts: &TargetFacts<'_>) -> (TargetState, Reason, String) {
             {
                 (TargetState::Failed, failed, format!("{why}; what comes after it is not applied"))
             }
+            Some((TargetState::Failed, failed, why)) if *reason == Reason::ObjectTerminating => {
+                (TargetState::Failed, failed, format!("{why}; {message}"))
+            }
             _ => (TargetState::Waiting, *reason, message.clone()),
         },
         Delivery::Failed { reason, message, .. } => (TargetState::Failed, *reason, message.clone()),
@@ -684,6 +687,8 @@ pub(super) mod tests {
         for (reason, health, state, told) in [
             (wave, HealthStatus::Failed, TargetState::Failed, "ObjectFailed"),
             (Reason::WaitingForObject, HealthStatus::Failed, TargetState::Failed, "ObjectFailed"),
+            (Reason::ObjectTerminating, HealthStatus::Failed, TargetState::Failed, "ObjectFailed"),
+            (Reason::ObjectTerminating, HealthStatus::InProgress, TargetState::Waiting, "ObjectTerminating"),
             (wave, HealthStatus::InProgress, TargetState::Waiting, "WaitingForWave"),
             (listing, HealthStatus::Failed, TargetState::Waiting, "ListFailed"),
         ] {

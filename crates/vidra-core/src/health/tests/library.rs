@@ -185,3 +185,27 @@ fn a_shipped_rule_is_read_when_an_object_of_its_scope_is_judged_first_and_once()
     assert_eq!([health("Widget"), health("Widget")], [HealthStatus::Current; 2]);
     assert_eq!(*READ.lock().unwrap(), ["Widget"]);
 }
+
+#[test]
+fn the_digest_of_a_shipped_rule_is_of_what_it_says() {
+    let rule = "apiVersion: example.com/v1\n  kind: Gadget\n  source: https://example.com\n  # Why.\n  failed: >-\n    a\n    && b\n  current: c";
+    let other = |from: &str, to: &str| {
+        assert!(rule.contains(from), "{from}");
+        library::hash(&rule.replace(from, to)) != library::hash(rule)
+    };
+    for (from, to) in
+        [("https://example.com", "https://example.org"), ("# Why.", "# Because."), ("  # Why.\n", "")]
+    {
+        assert!(!other(from, to), "{from}");
+    }
+    for (from, to) in [
+        ("example.com/v1", "example.org/v1"),
+        ("kind: Gadget\n", "kind: Widget\n"),
+        ("&& b", "|| b"),
+        ("current: c", "current: d"),
+        ("failed:", "suspended:"),
+        ("current: c", "current: c\n  observedGeneration: Ignore"),
+    ] {
+        assert!(other(from, to), "{from}");
+    }
+}

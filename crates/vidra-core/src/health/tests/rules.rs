@@ -608,3 +608,18 @@ fn a_rule_is_evaluated_once_for_all_facts_that_an_object_is_judged_by_and_within
     let health = judge(&live, &set(&[thrice], &[], &[]), &Facts::default()).health;
     assert_eq!((health.status, health.reason), (Unknown, "HealthCheckTooCostly"));
 }
+
+#[test]
+fn what_is_kept_of_a_broken_rule_is_of_the_list_that_has_that_now() {
+    let text = |value: Value| serde_json::from_value::<RuleText>(value).unwrap();
+    let read = |before: &Rules, list: &str, rule: Value| {
+        Rules::read(Origin::Fleet, [(format!("{list}[0]"), &text(rule))], before).0
+    };
+    let gadget =
+        |current: &str| json!({"apiVersion": "example.com/v1", "kind": "Gadget", "current": current});
+    let first = read(&Rules::default(), "a", gadget("true"));
+    let moved = read(&first, "b", gadget("broken("));
+    let scopeless = json!({"apiVersion": "Example.com/v1", "kind": "Gadget", "current": "true"});
+    assert_eq!(read(&moved, "b", scopeless.clone()).scopes().count(), 1);
+    assert_eq!(read(&moved, "a", scopeless).scopes().count(), 0);
+}

@@ -1,7 +1,7 @@
 //! Waves, and objects that are not applied each time.
 
 use super::*;
-use crate::directives::ApplyMode;
+use crate::{directives::ApplyMode, render::Role};
 
 fn in_wave(state: State, kind: &str, name: &str, wave: i32) -> State {
     with(state.want(kind, name, "h"), kind, name, |directives| directives.wave = wave)
@@ -154,16 +154,15 @@ fn what_is_gone_or_about_to_go_stops_the_repair_of_what_is_in_it_alone() {
     assert_eq!(repairs(&state("Namespace", "other", Some(dying()))), (true, true, ends("other")));
     let gone = Some(Wait::NotCurrent(key("Namespace", "shop")));
     assert_eq!(repairs(&state("Namespace", "shop", None)), (false, false, gone));
-    // A CRD by its group.
-    let crd = |name| repairs(&state("CustomResourceDefinition", name, Some(dying())));
-    assert_eq!((crd("gadgets.apps").0, crd("gadgets.apps").1), (true, false));
-    assert_eq!((crd("gadgets.example.com").0, crd("gadgets.example.com").1), (true, true));
-    // What calls a backend may keep the Namespace of that from its end.
-    let hook = |ends| {
-        let state = state("Namespace", "other", Some(ends)).want("APIService", "a", "h");
-        acted(&state.hold("APIService", "a", "4").plan(Presence::Present)).concat().contains(&"a".to_owned())
+    // A CRD by its kind: another kind of the same group is repaired.
+    let brings = |kind: &str| Role::Brings(("apps".into(), kind.into()));
+    let crd = |kind| {
+        let mut state = state("CustomResourceDefinition", "gadgets.apps", Some(dying()));
+        state.wants.get_mut(&key("CustomResourceDefinition", "gadgets.apps")).unwrap().role = brings(kind);
+        repairs(&state)
     };
-    assert_eq!((hook(dying()), hook(sick("1", "n"))), (false, true));
+    assert_eq!((crd("Deployment").0, crd("Deployment").1), (true, false));
+    assert_eq!((crd("Gadget").0, crd("Gadget").1), (true, true));
     // Whatever is waited for of it, and whosever it is.
     for (mode, current, proof) in
         [(ApplyMode::Once, false, true), (ApplyMode::Once, true, true), (ApplyMode::IfAbsent, true, false)]
@@ -175,6 +174,33 @@ fn what_is_gone_or_about_to_go_stops_the_repair_of_what_is_in_it_alone() {
             Some(hash("n").to_string().into());
         assert_eq!(repairs(&state), (false, false, ends("shop")), "{mode:?} {current}");
     }
+}
+
+#[test]
+fn what_answers_for_others_is_repaired_unless_what_it_needs_is_gone() {
+    let repaired = |(kind, name): (&str, &str), ends, role: &Role| {
+        let state = State::default().want(kind, name, "n").hold(kind, name, "1").live(kind, name, ends);
+        let edited = Live { drift: Drift::Differs, ..live("4", "h") };
+        let state = state.want("APIService", "a", "h").hold("APIService", "a", "4");
+        let mut state = State { delivered: true, ..state.live("APIService", "a", edited) };
+        state.wants.get_mut(&key("APIService", "a")).unwrap().role = role.clone();
+        state.wants.get_mut(&key(kind, name)).unwrap().role = match kind {
+            "Namespace" => Role::Plain,
+            _ => Role::Brings(("example.com".into(), "Gadget".into())),
+        };
+        acted(&state.plan(Presence::Present)).concat().contains(&"a".to_owned())
+    };
+    let dying = || Live { terminating: true, ..sick("1", "n") };
+    let other = ("Namespace", "other");
+    let calls = |namespace: &str| Role::Admits { calls: [namespace.into()].into(), reads: None };
+    assert!(!repaired(other, dying(), &calls("other")), "it may keep the Namespace from its end");
+    assert!(repaired(other, dying(), &calls("third")), "its repair may be what lets the Namespace end");
+    assert!(repaired(other, sick("1", "n"), &calls("other")));
+    let crd = ("CustomResourceDefinition", "gadgets.example.com");
+    let reads =
+        |kind: &str| Role::Admits { calls: [].into(), reads: Some(("example.com".into(), kind.into())) };
+    assert!(!repaired(crd, dying(), &reads("Gadget")), "without its parameters it refuses what it admits");
+    assert!(repaired(crd, dying(), &reads("Other")));
 }
 
 #[test]
