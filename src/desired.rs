@@ -10,7 +10,7 @@ use vidra_core::{
     object::ObjectKey,
     overrides::OverrideError,
     plan::Want,
-    render::{Declared, Rendered, Role, Unresolved},
+    render::{Declared, Relation, Rendered, Unresolved},
     weight,
 };
 
@@ -50,7 +50,7 @@ impl Desired {
                     stage: declared.stage,
                     directives: declared.directives,
                     hash: declared.hash,
-                    role: Role::of(declared.stage, &declared.body),
+                    relation: Relation::of(declared.stage, &declared.body),
                 };
                 (declared.key.clone(), want)
             })

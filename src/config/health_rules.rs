@@ -41,7 +41,8 @@ use crate::{
     },
 };
 
-/// Most lists that are read at a time because rules have changed, of all members together.
+/// Most reads at a time that wait behind all other work, of all members together: kinds whose rules have changed, Pods of
+/// workloads that have failed.
 const LISTS: usize = 2;
 /// Objects in a page: each may be as large as an object of the API server.
 const PAGE: u32 = 10;

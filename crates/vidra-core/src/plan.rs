@@ -24,7 +24,7 @@ use crate::{
     merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::{Gvk, ObjectKey, Scope},
-    render::{DeclaredHash, Role, Stage},
+    render::{DeclaredHash, Relation, Stage},
     uid::Uid,
 };
 
@@ -52,8 +52,8 @@ pub struct Want {
     pub directives: Directives,
     /// Hash of what is declared.
     pub hash: DeclaredHash,
-    /// What it is to other objects.
-    pub role: Role,
+    /// How it relates to Namespaces and CRDs beside its own.
+    pub relation: Relation,
 }
 
 /// What a target's inventory holds, by object key.

@@ -3,7 +3,7 @@
 
 mod hash;
 mod prepare;
-mod role;
+mod relation;
 mod stage;
 mod stamp;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use hash::{DeclaredHash, HashKey, revision_of};
-pub use role::{GroupKind, Role};
+pub use relation::{GroupKind, Relation};
 pub use stage::Stage;
 pub use stamp::{Stamp, compose};
 

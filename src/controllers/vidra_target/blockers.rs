@@ -34,6 +34,7 @@ pub(super) fn awaited(plan: &Plan, desired: &Desired, blind: &Blind) -> Option<A
     }
 }
 
+/// What the status says of a plan that leaves something undone: what somebody has to correct before what comes by itself.
 /// `note` tells why an object is not current.
 pub(super) fn complaint(
     plan: &Plan,
@@ -129,23 +130,15 @@ fn kind_unknown(unresolved: &Unresolved, desired: &Desired, kinds: &Kinds) -> De
 
 fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
     let Unresolved { place, gvk, name, wave, .. } = unresolved;
-    let cure = match desired.objects.values().find(|declared| defines(&declared.body, gvk)) {
+    let cure = match desired.wants.values().find(|want| want.relation.defines(&gvk.group, &gvk.kind)) {
         Some(crd) if crd.directives.wave > *wave => format!(
             "its CRD is in this manifest and comes in wave {}, behind wave {wave}: give the CRD that wave or an earlier one",
             crd.directives.wave
         ),
-        Some(_) => "its CRD is in this manifest, and does not serve it, or is gone there and spec.drift.policy leaves that so: correct one of the two, or set the policy to Correct".to_owned(),
+        Some(_) => "its CRD is in this manifest. Either it does not serve that version: correct the CRD or the object; or it is gone in the member and spec.drift.policy leaves it so: set the policy to Correct".to_owned(),
         None => "install its CRD there, or correct apiVersion and kind".to_owned(),
     };
     format!("{place}: the member does not know {gvk} (object {name:?}); {cure}")
-}
-
-/// Is this the CRD of a kind?
-fn defines(body: &serde_json::Value, gvk: &Gvk) -> bool {
-    let spec = &body["spec"];
-    body["kind"] == "CustomResourceDefinition"
-        && spec["group"] == *gvk.group
-        && spec["names"]["kind"] == *gvk.kind
 }
 
 #[cfg(test)]
@@ -164,7 +157,8 @@ mod tests {
         let (key, mut desired) = (ObjectKey::new(&gvk, "shop", "web"), Desired::default());
         let (scope, stage) = (vidra_core::object::Scope::Namespaced, Stage::of(&gvk));
         let hash = DeclaredHash::of(&"web".into(), &HashKey::new([7; 32]));
-        let want = Want { gvk, scope, stage, directives: Default::default(), hash, role: Default::default() };
+        let want =
+            Want { gvk, scope, stage, directives: Default::default(), hash, relation: Default::default() };
         desired.wants.insert(key.clone(), want);
         let waits = |waits: &[Wait]| Plan { waits: waits.to_vec(), ..Plan::default() };
         let (all, gate) = (waits(&[]), waits(&[Wait::NotCurrent(key.clone())]));

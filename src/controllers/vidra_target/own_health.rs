@@ -15,8 +15,8 @@ use crate::{
     workqueue::Key,
 };
 
-/// Objects are listed at most so often because rules have changed.
-const LISTS_REST: Duration = Duration::from_secs(30);
+/// The pause before objects are listed, or CRDs read, once more.
+const LIST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Hands over the rules of a target that is known, whatever becomes of it now: where it is left as it is, or cannot be
 /// rendered, what changes meanwhile is judged by them, or a wave that was to wait would open by older ones once it goes on.
@@ -52,7 +52,7 @@ pub(super) async fn list_unjudged(
         return;
     }
     let last = ctx.hub.state.lock().target(ctx.key).and_then(|state| state.judged);
-    let rest = last.map_or(Duration::ZERO, |last| LISTS_REST.saturating_sub(last.elapsed()));
+    let rest = last.map_or(Duration::ZERO, |last| LIST_PAUSE.saturating_sub(last.elapsed()));
     if !rest.is_zero() {
         ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), rest);
         return;
@@ -63,8 +63,8 @@ pub(super) async fn list_unjudged(
     for place in session.informers.places(&needs) {
         let Some(need) = needs.get(&place.gvk) else { continue };
         if let Err(error) = session.informers.list_owned(&place, &need.resource, &owner.hash).await {
-            tracing::info!(%place, %error, "the hub cannot judge all objects by the VidraResource's health rules yet; it tries again");
-            ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
+            tracing::info!(%place, %error, "the hub cannot list objects, so health or values of some are not complete; it tries again in 30 s");
+            ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LIST_PAUSE);
             return;
         }
     }
@@ -83,8 +83,8 @@ pub(super) async fn read_kinds(ctx: &Context<'_>, session: &Session, desired: &D
         return;
     }
     if let Err(error) = kind_facts::read_kinds(session, fence, &needs).await {
-        tracing::info!(key = %ctx.key, %error, "what CRDs declare is not known yet");
-        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LISTS_REST);
+        tracing::info!(key = %ctx.key, %error, "the hub cannot read CRDs, so some kinds are judged without what they declare; it tries again in 30 s");
+        ctx.hub.queue.add_after(Key::Target(ctx.key.clone()), LIST_PAUSE);
     }
 }
 

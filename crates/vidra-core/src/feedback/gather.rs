@@ -54,7 +54,9 @@ pub fn gather<'o>(
         }
     }
     if beyond > 0 {
-        let more = || "the rules are about more objects than are told; name some".to_owned();
+        let more = || {
+            "the rules match more objects than a status has room for, which is 20 for a rule without a name and 100 in all; set name in more rules".to_owned()
+        };
         feedback.message.get_or_insert_with(more);
     }
     feedback.left_out = i64::try_from(left_out).unwrap_or(i64::MAX);

@@ -65,7 +65,7 @@ enum Values {
     Own(Vec<(String, Expression)>),
 }
 
-const TOO_MANY: &str = "is one of more than 20 values of the object";
+const TOO_MANY: &str = "is beyond the 20 values of one object; ask for fewer in spec.statusFeedback";
 
 /// What of declared objects rules are about.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -296,10 +296,9 @@ impl Rule {
             return Err("nothing of a Secret comes back to the hub; choose another kind".to_owned());
         }
         let values = match values.is_empty() {
-            true => Values::Builtin(
-                Builtin::of(&group, kind)
-                    .ok_or_else(|| format!("no values are well known of {kind}; write some under values"))?,
-            ),
+            true => Values::Builtin(Builtin::of(&group, kind).ok_or_else(|| {
+                format!("the hub knows no values of {kind} by itself; write expressions under values")
+            })?),
             false => Values::Own(compile(nth, written, told)),
         };
         Ok(Rule { nth, group, kind: kind.clone(), name: name.clone(), values })

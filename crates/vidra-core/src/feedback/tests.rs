@@ -258,7 +258,7 @@ fn what_cannot_be_used_is_told_with_its_place_and_the_rest_is() {
         "spec.statusFeedback[0].values[1].expression, column 8",
         "spec.statusFeedback[1]: nothing of a Secret comes back to the hub",
         "spec.statusFeedback[2]: apiVersion \"*.example.com\": name one group",
-        "spec.statusFeedback[3]: no values are well known of Gadget",
+        "spec.statusFeedback[3]: the hub knows no values of Gadget",
         "spec.statusFeedback[4]: apiVersion \"Example/v1\"",
     ];
     assert_eq!(problems.len(), begins.len(), "{problems:#?}");
@@ -313,7 +313,7 @@ fn an_object_gives_twenty_values_at_most_and_no_more_expressions_are_tried() {
     let all = [ten("a", "spec.replicas"), ten("b", "spec.replicas"), known("apps/v1", "Deployment")];
     let (told, left_out, why) = values(&read(&all.map(apps)), &key, &live);
     assert_eq!(told.as_object().unwrap().len(), 20, "no more than the API server takes");
-    assert!(left_out > 0 && why.unwrap().ends_with("is one of more than 20 values of the object"));
+    assert!(left_out > 0 && why.unwrap().contains("is beyond the 20 values of one object; ask for fewer"));
 
     let last = rule("Deployment", &[("last", "spec.replicas")]);
     let missing = [ten("a", "status.none"), ten("b", "status.none"), last];
@@ -342,7 +342,7 @@ fn a_target_has_two_kibibytes_and_what_is_beyond_is_left_out_counted_and_told() 
     assert!(message.starts_with("Gadget g3: v has no room among the values of a VidraTarget"), "{message}");
     assert!(json!(told.objects).to_string().len() <= 2048 + 200);
     let few = gather(keys.iter().zip(&extracts).take(1), (3, 2048));
-    assert_eq!((few.left_out, few.message.is_some_and(|told| told.contains("name some"))), (3, true));
+    assert_eq!((few.left_out, few.message.is_some_and(|told| told.contains("set name in more rules"))), (3, true));
     assert!(gather(keys.iter().zip(&[Extract::default()]), (0, 2048)).is_empty());
     assert_eq!(gather([].into_iter(), (0, 2048)), Feedback::default());
 }

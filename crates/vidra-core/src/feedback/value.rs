@@ -38,7 +38,10 @@ pub(super) fn evaluate(expression: &Expression, view: &View<'_>) -> Result<Optio
         Ok(Output::Json(json)) => Ok(Some(json)),
         Ok(Output::Nothing) | Err(Stop::Undefined(_)) => Ok(None),
         Ok(Output::Unfit(why)) => Err(why.into()),
-        Err(Stop::Costly(why)) => Err(Untold { why: format!("costs too much: {why}"), is_costly: true }),
+        Err(Stop::Costly(why)) => Err(Untold {
+            why: format!("costs too much: {why}; make the expression simpler"),
+            is_costly: true,
+        }),
     }
 }
 

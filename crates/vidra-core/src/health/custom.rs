@@ -1,7 +1,8 @@
 //! Kinds that no rule knows: a closed table of conditions, the column that their CRD prints, and a bounded wait for a
 //! status that is declared and not there, or may be older than our last change.
 //!
-//! Only Stalled is a failure: controllers that retry report one first, and the deadline decides.
+//! Nothing here is Failed: controllers that try again report an error first, and the deadline decides. Stalled is judged
+//! before.
 
 use serde_json::Value;
 

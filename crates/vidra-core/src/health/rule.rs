@@ -134,7 +134,7 @@ pub enum RuleError {
         /// Where in it, what is wrong, and what to write.
         what: String,
     },
-    /// Its fields are not those of a rule.
+    /// It cannot be used as a whole: its fields are not those of a rule, or there is no room for its patterns.
     #[error("health rule {scope}: {what}")]
     Unreadable {
         /// The rule.
@@ -153,14 +153,15 @@ pub enum RuleError {
 }
 
 /// What holds until what cannot be used is corrected.
-pub(super) const UNTIL_THEN: &str =
-    "until then it is as it was before, and what never could be used opens no wave for its objects";
+pub(super) const UNTIL_THEN: &str = "until then its last version that could be used counts; without one, its objects are Unknown and open no wave";
 
 impl RuleError {
     /// What holds until the rule is corrected.
     pub(super) fn meanwhile(&self) -> &'static str {
         match self {
-            Self::Scope { .. } => "until then what its list had before stays, and this rule judges nothing",
+            Self::Scope { .. } => {
+                "until then the earlier rules of its list count, and this one judges nothing"
+            }
             _ => UNTIL_THEN,
         }
     }

@@ -317,7 +317,7 @@ fn hash_of_broken(scope: &Scope, text: &RuleText, error: &RuleError) -> [u8; 32]
     Sha256::new().chain_update(hash).chain_update(error.to_string()).finalize().into()
 }
 
-/// Takes the counts of changes apart.
+/// 2^64 by the golden ratio: a count times this is spread over all bits, so that it and one hash are hardly another hash.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The rules of all origins.

@@ -30,7 +30,7 @@ fn hash(name: &str) -> DeclaredHash {
 fn want(kind: &str, content: &str) -> Want {
     let gvk = gvk(kind);
     let (stage, directives) = (Stage::of(&gvk), Directives::default());
-    Want { gvk, scope: Scope::Namespaced, stage, directives, hash: hash(content), role: Role::Plain }
+    Want { gvk, scope: Scope::Namespaced, stage, directives, hash: hash(content), relation: Relation::None }
 }
 
 fn held(uid: &str) -> Held {

@@ -3,7 +3,7 @@
 //! A wave starts when every object of the one before is applied and current. What it holds back is what is
 //! new: an object that was applied as it is declared now is repaired all the same, or one object that does
 //! not get healthy would stop the repair of everything behind it. A Namespace or CRD that is gone, or about to go,
-//! stops the repair of what is in it, and of what stands in the way of others while what it calls or reads is not there.
+//! stops the repair of what is in it, and of what requires it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     merge_lookup::MergeLookup,
     mutants::{self, Mutant},
     object::ObjectKey,
-    render::{DeclaredHash, Role, Stage},
+    render::{DeclaredHash, Relation, Stage},
 };
 
 /// Whether nothing more is done for an object, whatever became of it: it was applied for this content and
@@ -68,7 +68,7 @@ impl<'a> Walk<'a> {
         match is_repair && !mutants::is(Mutant::FoundationStopsRepair) {
             true => {
                 let mut gone = self.gone.iter();
-                gone.find(|(key, want)| stands_on(row, key, want)).map(|(key, _)| *key)
+                gone.find(|(key, want)| depends_on(row, key, want)).map(|(key, _)| *key)
             }
             false => self.foundation.map(|(_, key)| key),
         }
@@ -90,15 +90,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// It is in this Namespace, or of the kind of this CRD; or it stands in the way of others without what is in the one or of
-/// the other.
-fn stands_on(Row { key, want, .. }: &Row<'_>, foundation: &ObjectKey, is: &Want) -> bool {
-    match &is.role {
-        Role::Brings(brought) => {
-            let (group, kind) = brought;
-            (&*key.group, &*key.kind) == (&**group, &**kind) || want.role.reads(brought)
+/// It is in this Namespace or of the kind of this CRD, or requires it.
+fn depends_on(Row { key, want, .. }: &Row<'_>, foundation: &ObjectKey, foundation_want: &Want) -> bool {
+    match &foundation_want.relation {
+        Relation::Defines(kind) => {
+            foundation_want.relation.defines(&key.group, &key.kind) || want.relation.requires_kind(kind)
         }
-        _ => key.namespace == foundation.name || want.role.calls(&foundation.name),
+        _ => key.namespace == foundation.name || want.relation.requires_namespace(&foundation.name),
     }
 }
 
@@ -113,9 +111,9 @@ pub(super) fn apply_stages(input: &PlanInput<'_>, plan: &mut Plan) {
     for row in &rows {
         let Row { key, want, .. } = *row;
         walk.enter(want.directives.wave, input);
-        // Kinds and namespaces come first: what needs them would only fail.
         let decision = decide_by_mode(row, input);
         let is_repair = matches!(&decision, Decision::Act(action) if repairs(row, action, input));
+        // Without its kind or Namespace it would only fail.
         let foundation = walk.foundation_of(row, is_repair);
         match decision {
             Decision::Act(_) if foundation.is_some() => held_by = held_by.or(foundation),
@@ -170,11 +168,11 @@ fn in_order<'a>(input: &PlanInput<'a>) -> Vec<Row<'a>> {
     sorted
 }
 
-/// What keeps to its turn is what was never there, or is declared otherwise than it was applied.
+/// Whether this restores what was applied: a repair does not wait for its wave, as what is new or declared otherwise does.
 fn repairs(row: &Row<'_>, action: &Action, input: &PlanInput<'_>) -> bool {
     match action {
         Action::Apply { why: Why::Drifted, .. } | Action::Verify { .. } | Action::Look { .. } => true,
-        // What it was applied as went with it.
+        // What it was applied as went with it: only that all of the revision was applied shows that it was there.
         Action::Apply { why: Why::Missing, .. } => input.delivered,
         Action::Create => {
             input.delivered && (row.is_settled() || row.held.is_some_and(|held| !held.uid.is_empty()))

@@ -439,12 +439,12 @@ proptest! {
 
 #[test]
 fn what_an_object_is_to_others_is_read_from_what_it_declares() {
-    let of = |stage, body: serde_json::Value| Role::of(stage, &body);
+    let of = |stage, body: serde_json::Value| Relation::of(stage, &body);
     let kind = |group: &str, kind: &str| (Box::from(group), Box::from(kind));
     let crd = json!({"spec": {"group": "example.com", "names": {"kind": "Gadget", "plural": "gadgets"}}});
-    assert_eq!(of(Stage::Foundations, crd.clone()), Role::Brings(kind("example.com", "Gadget")));
-    assert_eq!(of(Stage::Foundations, json!({"spec": {}})), Role::Plain, "a Namespace");
-    assert_eq!(of(Stage::Rest, crd), Role::Plain);
+    assert_eq!(of(Stage::Foundations, crd.clone()), Relation::Defines(kind("example.com", "Gadget")));
+    assert_eq!(of(Stage::Foundations, json!({"spec": {}})), Relation::None, "a Namespace");
+    assert_eq!(of(Stage::Rest, crd), Relation::None);
     let hooks = of(
         Stage::Admission,
         json!({"webhooks": [
@@ -453,13 +453,19 @@ fn what_an_object_is_to_others_is_read_from_what_it_declares() {
             {"clientConfig": {"service": {"namespace": "b", "name": "x"}}},
         ]}),
     );
-    assert!(hooks.calls("a") && hooks.calls("b") && !hooks.calls("c"), "{hooks:?}");
+    assert!(
+        hooks.requires_namespace("a") && hooks.requires_namespace("b") && !hooks.requires_namespace("c"),
+        "{hooks:?}"
+    );
     let api = of(Stage::Admission, json!({"spec": {"service": {"namespace": "c", "name": "x"}}}));
-    assert!(api.calls("c") && !api.calls("a"), "{api:?}");
+    assert!(api.requires_namespace("c") && !api.requires_namespace("a"), "{api:?}");
     for (api_version, group) in [("example.com/v1", "example.com"), ("v1", "")] {
         let param = json!({"spec": {"paramKind": {"apiVersion": api_version, "kind": "Limit"}}});
         let policy = of(Stage::Admission, param);
-        assert!(policy.reads(&kind(group, "Limit")) && !policy.reads(&kind(group, "Other")), "{policy:?}");
+        assert!(
+            policy.requires_kind(&kind(group, "Limit")) && !policy.requires_kind(&kind(group, "Other")),
+            "{policy:?}"
+        );
     }
-    assert!(!of(Stage::Admission, json!({"spec": {"service": null}})).calls(""));
+    assert!(!of(Stage::Admission, json!({"spec": {"service": null}})).requires_namespace(""));
 }

@@ -144,6 +144,11 @@ fn unknown(name: &str) -> String {
     )
 }
 
+/// As it is written in an expression.
+fn name_of(function: Function) -> &'static str {
+    FUNCTIONS.iter().find(|(_, known, ..)| *known == function).map_or("a function", |(name, ..)| name)
+}
+
 /// What a function gives. What fits no argument is undefined.
 pub(super) fn call<'a>(
     function: Function,
@@ -175,7 +180,7 @@ pub(super) fn call<'a>(
         _ => None,
     };
     let names = || arguments.iter().map(Value::name).collect::<Vec<_>>().join(", ");
-    given.ok_or_else(|| Stop::Undefined(format!("{function:?} gives nothing for {}", names())))
+    given.ok_or_else(|| Stop::Undefined(format!("{} gives nothing for {}", name_of(function), names())))
 }
 
 /// Functions that ask a text, or make one of it.

@@ -1,7 +1,7 @@
 //! Waves, and objects that are not applied each time.
 
 use super::*;
-use crate::{directives::ApplyMode, render::Role};
+use crate::{directives::ApplyMode, render::Relation};
 
 fn in_wave(state: State, kind: &str, name: &str, wave: i32) -> State {
     with(state.want(kind, name, "h"), kind, name, |directives| directives.wave = wave)
@@ -155,10 +155,11 @@ fn what_is_gone_or_about_to_go_stops_the_repair_of_what_is_in_it_alone() {
     let gone = Some(Wait::NotCurrent(key("Namespace", "shop")));
     assert_eq!(repairs(&state("Namespace", "shop", None)), (false, false, gone));
     // A CRD by its kind: another kind of the same group is repaired.
-    let brings = |kind: &str| Role::Brings(("apps".into(), kind.into()));
+    let brings = |kind: &str| Relation::Defines(("apps".into(), kind.into()));
     let crd = |kind| {
         let mut state = state("CustomResourceDefinition", "gadgets.apps", Some(dying()));
-        state.wants.get_mut(&key("CustomResourceDefinition", "gadgets.apps")).unwrap().role = brings(kind);
+        state.wants.get_mut(&key("CustomResourceDefinition", "gadgets.apps")).unwrap().relation =
+            brings(kind);
         repairs(&state)
     };
     assert_eq!((crd("Deployment").0, crd("Deployment").1), (true, false));
@@ -178,27 +179,29 @@ fn what_is_gone_or_about_to_go_stops_the_repair_of_what_is_in_it_alone() {
 
 #[test]
 fn what_answers_for_others_is_repaired_unless_what_it_needs_is_gone() {
-    let repaired = |(kind, name): (&str, &str), ends, role: &Role| {
+    let repaired = |(kind, name): (&str, &str), ends, relation: &Relation| {
         let state = State::default().want(kind, name, "n").hold(kind, name, "1").live(kind, name, ends);
         let edited = Live { drift: Drift::Differs, ..live("4", "h") };
         let state = state.want("APIService", "a", "h").hold("APIService", "a", "4");
         let mut state = State { delivered: true, ..state.live("APIService", "a", edited) };
-        state.wants.get_mut(&key("APIService", "a")).unwrap().role = role.clone();
-        state.wants.get_mut(&key(kind, name)).unwrap().role = match kind {
-            "Namespace" => Role::Plain,
-            _ => Role::Brings(("example.com".into(), "Gadget".into())),
+        state.wants.get_mut(&key("APIService", "a")).unwrap().relation = relation.clone();
+        state.wants.get_mut(&key(kind, name)).unwrap().relation = match kind {
+            "Namespace" => Relation::None,
+            _ => Relation::Defines(("example.com".into(), "Gadget".into())),
         };
         acted(&state.plan(Presence::Present)).concat().contains(&"a".to_owned())
     };
     let dying = || Live { terminating: true, ..sick("1", "n") };
     let other = ("Namespace", "other");
-    let calls = |namespace: &str| Role::Admits { calls: [namespace.into()].into(), reads: None };
+    let calls = |namespace: &str| Relation::Requires { namespaces: [namespace.into()].into(), kind: None };
     assert!(!repaired(other, dying(), &calls("other")), "it may keep the Namespace from its end");
     assert!(repaired(other, dying(), &calls("third")), "its repair may be what lets the Namespace end");
     assert!(repaired(other, sick("1", "n"), &calls("other")));
     let crd = ("CustomResourceDefinition", "gadgets.example.com");
-    let reads =
-        |kind: &str| Role::Admits { calls: [].into(), reads: Some(("example.com".into(), kind.into())) };
+    let reads = |kind: &str| Relation::Requires {
+        namespaces: [].into(),
+        kind: Some(("example.com".into(), kind.into())),
+    };
     assert!(!repaired(crd, dying(), &reads("Gadget")), "without its parameters it refuses what it admits");
     assert!(repaired(crd, dying(), &reads("Other")));
 }
