@@ -2,7 +2,7 @@
 
 use vidra_core::{
     mutants::{self, Mutant},
-    object::{Gvk, ObjectKey},
+    object::ObjectKey,
     plan::{Plan, Refusal, Wait},
     render::Unresolved,
     status::{Awaited, Delivery, Reason},
@@ -145,6 +145,7 @@ fn unknown(unresolved: &Unresolved, desired: &Desired) -> String {
 mod tests {
     use vidra_core::{
         manifest::Place,
+        object::Gvk,
         plan::Want,
         render::{DeclaredHash, HashKey, Stage},
     };

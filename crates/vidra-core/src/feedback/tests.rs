@@ -342,7 +342,10 @@ fn a_target_has_two_kibibytes_and_what_is_beyond_is_left_out_counted_and_told() 
     assert!(message.starts_with("Gadget g3: v has no room among the values of a VidraTarget"), "{message}");
     assert!(json!(told.objects).to_string().len() <= 2048 + 200);
     let few = gather(keys.iter().zip(&extracts).take(1), (3, 2048));
-    assert_eq!((few.left_out, few.message.is_some_and(|told| told.contains("set name in more rules"))), (3, true));
+    assert_eq!(
+        (few.left_out, few.message.is_some_and(|told| told.contains("set name in more rules"))),
+        (3, true)
+    );
     assert!(gather(keys.iter().zip(&[Extract::default()]), (0, 2048)).is_empty());
     assert_eq!(gather([].into_iter(), (0, 2048)), Feedback::default());
 }
