@@ -1,9 +1,12 @@
 //! What a VidraTarget's status has room for.
 
 use serde_json::json;
-use vidra_api::{Feedback, FeedbackObject, clip, feedback::LEFT_OUT_MAX};
+use vidra_api::{
+    Feedback, FeedbackObject, clip,
+    feedback::{FEEDBACK_OBJECTS_MAX, LEFT_OUT_MAX},
+};
 
-use super::{Extract, value::size};
+use super::{Extract, UNNAMED_MAX, value::size};
 use crate::{
     mutants::{self, Mutant},
     object::ObjectKey,
@@ -55,7 +58,9 @@ pub fn gather<'o>(
     }
     if beyond > 0 {
         let more = || {
-            "the rules match more objects than a status has room for, which is 20 for a rule without a name and 100 in all; set name in more rules".to_owned()
+            format!(
+                "the rules match more objects than a status has room for, which is {UNNAMED_MAX} for a rule without a name and {FEEDBACK_OBJECTS_MAX} in all; set name in more rules"
+            )
         };
         feedback.message.get_or_insert_with(more);
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Stage;
+use crate::object::Gvk;
 
 /// A kind by its group.
 pub type GroupKind = (Box<str>, Box<str>);
@@ -67,6 +68,6 @@ fn namespaces(body: &Value) -> BTreeSet<Box<str>> {
 }
 
 fn group_kind(named: &Value) -> Option<GroupKind> {
-    let (group, _) = named["apiVersion"].as_str()?.split_once('/').unwrap_or_default();
-    Some((group.into(), named["kind"].as_str()?.into()))
+    let gvk = Gvk::from_api_version(named["apiVersion"].as_str()?, named["kind"].as_str()?)?;
+    Some((gvk.group.as_ref().into(), gvk.kind.as_ref().into()))
 }

@@ -154,16 +154,17 @@ fn what_is_gone_or_about_to_go_stops_the_repair_of_what_is_in_it_alone() {
     assert_eq!(repairs(&state("Namespace", "other", Some(dying()))), (true, true, ends("other")));
     let gone = Some(Wait::NotCurrent(key("Namespace", "shop")));
     assert_eq!(repairs(&state("Namespace", "shop", None)), (false, false, gone));
-    // A CRD by its kind: another kind of the same group is repaired.
-    let brings = |kind: &str| Relation::Defines(("apps".into(), kind.into()));
-    let crd = |kind| {
+    // A CRD by its kind: another kind of the same group is repaired, and the same kind of another group.
+    let crd = |group: &str, kind: &str| {
         let mut state = state("CustomResourceDefinition", "gadgets.apps", Some(dying()));
         state.wants.get_mut(&key("CustomResourceDefinition", "gadgets.apps")).unwrap().relation =
-            brings(kind);
+            Relation::Defines((group.into(), kind.into()));
         repairs(&state)
     };
-    assert_eq!((crd("Deployment").0, crd("Deployment").1), (true, false));
-    assert_eq!((crd("Gadget").0, crd("Gadget").1), (true, true));
+    let repaired = |group, kind| (crd(group, kind).0, crd(group, kind).1);
+    assert_eq!(repaired("apps", "Deployment"), (true, false));
+    assert_eq!(repaired("apps", "Gadget"), (true, true));
+    assert_eq!(repaired("example.com", "Deployment"), (true, true));
     // Whatever is waited for of it, and whosever it is.
     for (mode, current, proof) in
         [(ApplyMode::Once, false, true), (ApplyMode::Once, true, true), (ApplyMode::IfAbsent, true, false)]
